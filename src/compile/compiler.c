@@ -204,8 +204,7 @@ static int open_withs(struct compile_job *job, const struct compile_request *req
     for (size_t i = 0; i < count; i++) paths[i] = request->withs[i].path;
     int result = places_choose(request->source, paths, count, job->project_place, places, reterr);
     if (result < 0 || count == 0) return result;
-    job->withs = calloc(count, sizeof *job->withs);
-    if (!job->withs) abort(); /* as in node_call */
+    job->withs = zeroed_or_abort(count, sizeof *job->withs);
     job->with_count = count;
     for (size_t i = 0; i < count; i++) {
         job->withs[i] = (struct job_with){.at = places[i], .fd = fcntl(request->withs[i].fd, F_DUPFD_CLOEXEC, 0)};

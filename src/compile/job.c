@@ -488,7 +488,7 @@ static void look(uv_work_t *work) {
     struct tree_folder folders[WITHS_MAX + 1] = {{job->project_fd, ""}};
     for (size_t i = 0; i < job->with_count; i++)
         folders[i + 1] = (struct tree_folder){job->withs[i].fd, job->withs[i].at.seen};
-    if (tree_scan_all(folders, job->with_count + 1, before, &job->tree)) name_content(job);
+    if (tree_scan(folders, job->with_count + 1, before, &job->tree)) name_content(job);
     job->is_cached = (job->shared_key[0] && find_build(job, job->shared_key, job->digest, &job->facts)) ||
                      (job->content_key[0] && find_build(job, job->content_key, job->digest, &job->facts));
     if (job->is_cached) {

@@ -114,6 +114,7 @@ struct jail_profile {
 };
 
 #define JAIL_DEFAULT_PROFILE "medium" /* of sandboxes, and what other profiles inherit from */
+#define JAIL_STRICTEST_PROFILE "high"
 
 /* The built-in profiles: high, medium, low, and "compiler" (no network, 768 MiB, no cap on processes, exec of the VM's
  * helper only). */

@@ -186,11 +186,7 @@ static bool digest_all(struct tree *tree) {
     return hash_end(&hash, tree->digest);
 }
 
-bool tree_scan(int folder, const struct tree *before, struct tree *ret) {
-    return tree_scan_all(&(struct tree_folder){folder, ""}, 1, before, ret);
-}
-
-bool tree_scan_all(const struct tree_folder *folders, size_t count, const struct tree *before, struct tree *ret) {
+bool tree_scan(const struct tree_folder *folders, size_t count, const struct tree *before, struct tree *ret) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     struct tree tree = {.scanned_ns = time_ns(&now)};

@@ -25,15 +25,13 @@ struct tree {
     uint8_t digest[DIGEST_BYTES]; /* of everything */
 };
 
-/* Read a project's folder; before, an earlier reading of it or NULL, saves reading what has not changed. False when
-   something can't be read or there is too much of it. Blocking. */
-bool tree_scan(int folder, const struct tree *before, struct tree *ret);
 struct tree_folder {
     int fd;
     const char *seen; /* what the paths of its files begin with; "" */
 };
-/* The same of several folders as one tree. */
-bool tree_scan_all(const struct tree_folder *folders, size_t count, const struct tree *before, struct tree *ret);
+/* Read folders as one tree; before, an earlier reading of them or NULL, saves reading what has not changed. False when
+   something can't be read or there is too much of it. Blocking. */
+bool tree_scan(const struct tree_folder *folders, size_t count, const struct tree *before, struct tree *ret);
 void tree_free(struct tree *tree);
 const struct tree_file *tree_find(const struct tree *tree, const char *path); /* NULL when there is no such file */
 

@@ -273,7 +273,7 @@ static void restore_probation(struct sandbox *sandbox, json_t *json, json_t *und
 static void use_known_profile(const struct engine *engine, json_t *config) {
     const char *name = json_string_value(json_object_get(config, "profile"));
     if (name && !guard_profile_find(&engine->profiles, name))
-        json_object_set_new(config, "profile", json_string("high"));
+        json_object_set_new(config, "profile", json_string(JAIL_STRICTEST_PROFILE));
 }
 
 /* By the machine's own clock if it has not been started again since; else by the wall clock, which may have been

@@ -9,7 +9,7 @@
 static void scan(const struct scratch *scratch, const char *folder, const struct tree *before, struct tree *ret) {
     CLEANUP_FD int fd = openat(scratch->fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(fd >= 0);
-    assert_true(tree_scan(fd, before, ret));
+    assert_true(tree_scan(&(struct tree_folder){fd, ""}, 1, before, ret));
 }
 
 static void assert_same(const struct scratch *scratch, const char *a, const char *b, bool same) {
@@ -167,13 +167,13 @@ static void test_too_deep(void **state) {
         scratch_folder(scratch, path);
     }
     struct tree tree;
-    assert_false(tree_scan(scratch->fd, NULL, &tree));
+    assert_false(tree_scan(&(struct tree_folder){scratch->fd, ""}, 1, NULL, &tree));
 }
 
 static void test_unreadable(void **state) {
     (void)state;
     struct tree tree;
-    assert_false(tree_scan(-1, NULL, &tree));
+    assert_false(tree_scan(&(struct tree_folder){-1, ""}, 1, NULL, &tree));
 }
 
 #define IN_SCRATCH(test) cmocka_unit_test_setup_teardown(test, scratch_setup, scratch_teardown)
