@@ -25,12 +25,12 @@ check: all ## formatting, includes and static analysis
 asan: bootstrap ## every test under AddressSanitizer and UBSan
 	@test -f $(BUILD)-asan/build.ninja || meson setup $(BUILD)-asan . -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
 	@ninja -C $(BUILD)-asan --quiet
-	@tools/test.sh $(BUILD)-asan
+	@SLOWNESS=8 tools/test.sh $(BUILD)-asan
 
 tsan: bootstrap ## what has threads, under ThreadSanitizer
 	@test -f $(BUILD)-tsan/build.ninja || meson setup $(BUILD)-tsan . -Db_sanitize=thread -Db_lundef=false >/dev/null
 	@ninja -C $(BUILD)-tsan --quiet
-	@tools/test.sh $(BUILD)-tsan --suite unit store client api
+	@SLOWNESS=8 tools/test.sh $(BUILD)-tsan --suite unit store client api
 
 stress: all ## a hundred sandboxes at once, and ten of them attacking; large projects; saves by the thousand; reloads under load, many at once and cut short by deaths; every attack at every profile, and while compiling
 	@MANY_SANDBOXES=100 $(BUILD)/tests/integration/test_many

@@ -4,6 +4,7 @@ set -u
 build=$1
 shift
 processes=$(($(nproc) * 4)) # many of them wait
+slowness=${SLOWNESS:-3}     # how much longer than said a test may take
 
 log="$build/meson-logs/testlog.json"
 rm -f "$log"
@@ -22,9 +23,10 @@ if [ "${1:-}" = --suite ]; then
     suites=""
     for suite in "$@"; do suites="$suites --suite $suite"; done
     # shellcheck disable=SC2086
-    meson test -C "$build" --no-rebuild --num-processes "$processes" --timeout-multiplier 3 --print-errorlogs $suites
+    meson test -C "$build" --no-rebuild --num-processes "$processes" --print-errorlogs \
+        --timeout-multiplier "$slowness" $suites
 else
-    meson test -C "$build" --no-rebuild --num-processes "$processes" --timeout-multiplier 3 --print-errorlogs
+    meson test -C "$build" --no-rebuild --num-processes "$processes" --print-errorlogs --timeout-multiplier "$slowness"
 fi
 status=$?
 ended=$(date +%s)

@@ -74,6 +74,7 @@ static inline int tear_down(void **state) {
     RUN_UNTIL(stage, scene->store_closed && scene->engine.closing.open_parts == 0);
     uv_close((uv_handle_t *)&scene->engine.answer_idle, NULL);
     feed_release(scene->engine.events);
+    ledger_free(&scene->engine.builds.ledger);
     map_free(&scene->engine.sandboxes);
     toolchains_free(&scene->engine.toolchains);
     guard_profiles_free(&scene->engine.profiles);

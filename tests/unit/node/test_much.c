@@ -5,14 +5,7 @@
 #include <time.h>
 
 #include "descriptors.h"
-
-enum {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    TEST_SLOWNESS = 10,
-#else
-    TEST_SLOWNESS = 1,
-#endif
-};
+#include "slowness.h"
 
 static void put_wide(struct buf *term, size_t pairs) {
     term_put_map(term, pairs);
