@@ -42,12 +42,17 @@ project(Files) -> test_dir:write(test_dir:new(), Files).
 
 messages(Errors) -> [Message || #{message := Message} <- Errors].
 
+%% What the lock says of a package as Hex brought it.
+locked(Name, Deps) ->
+    io_lib:format("\"~ts\": {:hex, :~ts, \"1.0.0\", \"\", [:rebar3], [~ts], \"hexpm\", \"\"}", [Name, Name, Deps]).
+
 %% Optional and tools of dependencies are not wanted; a rebar3 dependency brings its own along; make
-%% and plain folders are applications too; dependencies are compiled for production.
+%% and plain folders are applications too; dependencies are compiled for production. A package
+%% of Hex may name another source of one that the project has from Hex: the lock says what it needs.
 dependencies_test() ->
     Dir = project([
         {"mix.exs",
-            mix("shop", "[{:web, \"~> 1.0\"}, {:erl, \"~> 1.0\"}, {:made, \"~> 1.0\"}, {:near, path: \"near\"},"
+            mix("shop", "[{:web, \"~> 1.0\"}, {:erl, \"~> 1.0\"}, {:deep, \"~> 1.0\"}, {:made, \"~> 1.0\"}, {:near, path: \"near\"},"
             " {:shared, \"~> 1.0\", override: true}, {:icons, github: \"some/icons\", app: false, compile: false}]")},
         {"lib/shop.ex", module("Shop")},
         {"deps/web/mix.exs",
@@ -56,7 +61,10 @@ dependencies_test() ->
         {"deps/web/lib/web.ex", module("Web")},
         {"deps/shared/mix.exs", mix("shared", "[{:checker, \"~> 1.0\", only: [:dev, :test], runtime: false}]")},
         {"deps/shared/lib/shared.ex", module("Shared")},
-        {"deps/erl/rebar.config", "{deps, [{deep, \"~>1.0\"}]}.\n{erl_opts, [{d, 'SIZE', 7}]}.\n"},
+        {"mix.lock", ["%{", locked("erl", "{:deep, \"~> 1.0\", [hex: :deep, repo: \"hexpm\", optional: false]}"), ", ",
+            locked("deep", ""), "}\n"]},
+        {"deps/erl/rebar.config",
+            "{deps, [{deep, {git, \"https://one.example/deep\", {tag, \"1\"}}}]}.\n{erl_opts, [{d, 'SIZE', 7}]}.\n"},
         {"deps/erl/src/erl.app.src", "{application, erl, [{vsn, \"1.0.0\"}, {applications, [kernel, stdlib, deep]}]}."},
         {"deps/erl/src/erl.erl",
             "-module(erl).\n-export([x/0]).\n-include_lib(\"deep/include/deep.hrl\").\nx() -> ?DEEP + ?SIZE.\n"},
@@ -76,7 +84,7 @@ dependencies_test() ->
     ?assertEqual(
         [<<"deep">>, <<"erl">>, <<"made">>, <<"near">>, <<"shared">>, <<"shop">>, <<"web">>], names(Built)
     ),
-    ?assertEqual([kernel, stdlib, elixir, logger, web, erl, made, near, shared], property(applications, <<"shop">>, Built)),
+    ?assertEqual([kernel, stdlib, elixir, logger, web, erl, deep, made, near, shared], property(applications, <<"shop">>, Built)),
     ?assertNot(lists:member(tool, property(applications, <<"web">>, Built))),
     ?assertNot(lists:member(absent, needed(<<"web">>, Built))),
     ?assertEqual([kernel, stdlib, elixir, logger], property(applications, <<"shared">>, Built)),

@@ -22,8 +22,8 @@ parts(elixir) -> parts(erlang) ++ elixir() ++ of_some_elixirs().
 ours() ->
     [
         sbx_app_file, sbx_compile_app, sbx_compile_erl, sbx_compile_ex, sbx_config, sbx_diagnostic, sbx_files,
-        sbx_guess, sbx_hint, sbx_mix, sbx_mix_app, sbx_mix_compilers, sbx_mix_scm, sbx_mix_shell, sbx_parallel,
-        sbx_project, sbx_project_mix, sbx_project_rebar, sbx_rebar_config, sbx_scratch, sbx_toolchain,
+        sbx_guess, sbx_hint, sbx_mix, sbx_mix_app, sbx_mix_compilers, sbx_mix_hex, sbx_mix_scm, sbx_mix_shell,
+        sbx_parallel, sbx_project, sbx_project_mix, sbx_project_rebar, sbx_rebar_config, sbx_scratch, sbx_toolchain,
         sbx_tracer
     ].
 

@@ -23,6 +23,7 @@ start(Build, Env) ->
     %% The last one that is put in front is asked first. Ours takes whatever lies in no given path.
     ok = to_ok('Elixir.Mix.SCM':prepend(sbx_mix_scm)),
     ok = to_ok('Elixir.Mix.SCM':prepend('Elixir.Mix.SCM.Path')),
+    ok = to_ok('Elixir.Mix.RemoteConverger':register(sbx_mix_hex)),
     ok = forget(),
     choose(Env).
 

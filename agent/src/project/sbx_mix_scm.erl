@@ -4,7 +4,7 @@
 -module(sbx_mix_scm).
 
 -export(['fetchable?'/0, format/1, format_lock/1, accepts_options/2, 'checked_out?'/1, checkout/1, update/1]).
--export([lock_status/1, 'equal?'/2, managers/1]).
+-export([lock_status/1, 'equal?'/2, managers/1, is_git/1]).
 
 -define(GIT, 'Elixir.Mix.SCM.Git').
 
@@ -22,7 +22,7 @@ format_lock(_Options) -> nil.
 %% Git's options may name a folder below the one that was fetched.
 accepts_options(App, Options) ->
     case ?GIT:accepts_options(App, Options) of
-        nil -> Options;
+        nil -> package_of(App, Options);
         Known -> Known
     end.
 
@@ -45,9 +45,22 @@ lock_status(_Options) -> ok.
         _ -> false
     end.
 
+-spec is_git([{atom(), term()}]) -> boolean().
 is_git(Options) -> lists:keymember(git, 1, Options).
 
-package(Options) -> [proplists:get_value(Key, Options) || Key <- [hex, repo, organization]].
+%% The lock names each package and its repository, where a project leaves out what is usual.
+package_of(App, Options) ->
+    Repository =
+        case proplists:get_value(organization, Options) of
+            undefined -> <<"hexpm">>;
+            Organization -> <<"hexpm:", (text(Organization))/binary>>
+        end,
+    Options ++ [Default || {Key, _} = Default <- [{hex, App}, {repo, Repository}], not lists:keymember(Key, 1, Options)].
+
+package(Options) -> [text(proplists:get_value(Key, Options)) || Key <- [hex, repo]].
+
+text(Name) when is_atom(Name) -> atom_to_binary(Name);
+text(Name) -> unicode:characters_to_binary(Name).
 
 %% The lock says with which tools a package was built. A package may hold the files of others too.
 managers(Options) ->
