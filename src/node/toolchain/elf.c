@@ -158,6 +158,9 @@ static bool is_in_system_folder(const char *path) {
 static int add_interpreter(struct search *search, const struct image *image, const char *place, struct error *reterr) {
     char source[PATH_MAX];
     if (own_part(search->tree, place)) return 0;
+    if (place[0] != '/')
+        return error_set(reterr, E_TOOLCHAIN, "%s asks for the loader '%.200s', which is no whole path", image->path,
+                         place);
     if (search->tree->own_place && !is_in_system_folder(place))
         return error_set(reterr, E_TOOLCHAIN, "%s asks for the loader %.200s, which is in no folder of the system's",
                          image->path, place);
