@@ -29,9 +29,12 @@ fail() {
 names=system
 mkdir "$SANDBOX_HOME"
 for root; do
-    name=$(basename "$root")
+    name=$(basename "${root%/lib/erlang:*}")
     names="$names $name"
-    printf '[toolchain %s]\nroot = %s\n' "$name" "$root" >>"$SANDBOX_HOME/sandbox.conf"
+    case $root in
+    *:*) printf '[toolchain %s]\notp = %s\nelixir = %s\n' "$name" "${root%:*}" "${root#*:}" ;;
+    *) printf '[toolchain %s]\nroot = %s\n' "$name" "$root" ;;
+    esac >>"$SANDBOX_HOME/sandbox.conf"
 done
 "$sandbox" toolchains >&2
 

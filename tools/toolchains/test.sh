@@ -2,6 +2,7 @@
 # Run the tests that touch the VM with the OTP and Elixir of other Debian releases, then sandboxes of all of them in one
 # service, and print one table.
 # usage: tools/toolchains/test.sh BUILD_DIR [SUITE…] (trixie forky). TOOLCHAIN_ROOTS="DIR…" names roots that are there,
+# or OTP:ELIXIR for two installations on this machine,
 # TOOLCHAIN_TESTS="NAME…" the tests, as meson has them; NAME:GROUP is a part of one. LOGS=DIR keeps what they said.
 set -eu
 
@@ -30,9 +31,10 @@ mount_roots() {
 
 run_tests() {
     root=$1
-    version=$(cat "$root"/usr/lib/erlang/releases/*/OTP_VERSION)
+    case $root in *:*) otp=${root%:*} ;; *) otp=$root/usr/lib/erlang ;; esac
+    version=$(cat "$otp"/releases/*/OTP_VERSION)
     for program in $programs; do
-        log=$logs/$(basename "$root").$program
+        log=$logs/$(basename "${root%/lib/erlang:*}").$program
         result=passed
         # shellcheck disable=SC2086 # a program and its argument
         SANDBOX_SPARE_COMPILERS=0 SANDBOX_WARM_NODES=0 SANDBOX_TEST_TOOLCHAIN=$root "$build/tests/integration/test_"${program%:*} $(echo "$program:" | cut -d: -f2) >"$log" 2>&1 ||

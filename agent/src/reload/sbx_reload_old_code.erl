@@ -115,12 +115,40 @@ by_module(Known, Places) ->
     maps:from_list([{Module, Holding(Module)} || {Module, _, _} <- Known]).
 
 %% A counted closure counts until its process has collected it as garbage. The count is certain, so
-%% the search only has to name the places.
+%% the search only has to name the places. What is not counted is searched for.
 counted(Known) ->
+    maps:merge(uncounted([Identity || Identity <- Known, has_shared(Identity)]), held_by_count(Known)).
+
+held_by_count(Known) ->
     case lists:any(fun held/1, Known) andalso collect_garbage() andalso [I || I <- Known, held(I)] of
         [_ | _] = Held -> maps:map(fun(_Module, Places) -> named(Places) end, by_module(Held, search_all(Held)));
         _None -> #{}
     end.
+
+%% Closures without values are literals of their module on OTP 26, and processes share them without
+%% a count. Tables, persistent terms and messages of timers have counted copies.
+uncounted([]) ->
+    #{};
+uncounted(Identities) ->
+    Places = sbx_reload_closures:search([{Module, Md5, shared(Closures)} || {Module, Md5, Closures} <- Identities]),
+    by_module(Identities, [Place || #{where := Where} = Place <- Places, Where =/= timer]).
+
+has_shared({_Module, _Md5, Closures}) ->
+    shared(Closures) =/= [] andalso are_shared().
+
+shared(Closures) ->
+    [Closure || {_Arity, _Index, 0, _Uniq} = Closure <- Closures].
+
+%% Whether a closure without values is one term, however often it is made.
+are_shared() ->
+    First = without_values(),
+    {refc, One} = erlang:fun_info(First, refc),
+    Second = without_values(),
+    {refc, Two} = erlang:fun_info(Second, refc),
+    One =:= Two andalso First() =:= Second().
+
+without_values() ->
+    fun() -> none end.
 
 search_all(Held) ->
     [Place || #{how := How, pid := Pid} = Place <- sbx_reload_closures:search(Held), How =:= closure orelse is_pid(Pid)].
@@ -165,20 +193,23 @@ identity(Module, Beam) ->
     {Module, erlang:get_module_info(Module, md5), closures(Beam)}.
 
 %% Whether a process holds such a closure. The VM counts the references to each kind of closure: one
-%% is the code's own (two when the same code is loaded as current and as old), one is ours. A
-%% separate process counts, so that ours is exactly one.
+%% is the code's own, one its literal's if it is shared (two each when the same code is loaded as
+%% current and as old), one is ours. A separate process counts, so that ours is exactly one.
 -spec held(identity()) -> boolean().
 held({_Module, _Md5, []}) ->
     false;
 held({Module, Md5, Closures}) ->
-    Own = 2 + length([M || M <- [Module], erlang:module_loaded(M), erlang:get_module_info(M, md5) =:= Md5]),
+    Loaded = 1 + length([M || M <- [Module], erlang:module_loaded(M), erlang:get_module_info(M, md5) =:= Md5]),
+    Literals = case are_shared() of true -> 1; false -> 0 end,
     {Pid, Monitor} = spawn_monitor(fun() ->
-        exit({counts, [element(2, erlang:fun_info(closure(Module, Md5, C), refc)) || C <- Closures]})
+        exit({counts, [{element(2, erlang:fun_info(closure(Module, Md5, C), refc)), C} || C <- Closures]})
     end),
     sbx_reload:helper(Pid),
     receive
-        {'DOWN', Monitor, process, Pid, {counts, Counts}} -> lists:any(fun(Count) -> Count > Own end, Counts);
-        {'DOWN', Monitor, process, Pid, _} -> true
+        {'DOWN', Monitor, process, Pid, {counts, Counts}} ->
+            lists:any(fun({Count, C}) -> Count > 1 + Loaded * (1 + Literals * length(shared([C]))) end, Counts);
+        {'DOWN', Monitor, process, Pid, _} ->
+            true
     end.
 
 %% Builds a closure in the external term format: its identity and the values it holds.

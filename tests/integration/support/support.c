@@ -124,14 +124,22 @@ static void free_world(struct world *world) {
     free(world);
 }
 
-/* A spare compiler takes half a second of CPU to boot, so only tests of spares have one. The environment may name
-   another default toolchain than the system's, for tools/toolchains/test.sh: the root of another Debian. */
+/* Another default toolchain than the system's, for tools/toolchains/test.sh: the root of another Debian, or OTP:ELIXIR.
+ */
+static char *print_tested_toolchain(const char *tested) {
+    const char *colon = strchr(tested, ':');
+    return colon
+               ? string_print("[toolchain tested]\notp = %.*s\nelixir = %s\n", (int)(colon - tested), tested, colon + 1)
+               : string_print("[toolchain tested]\nroot = %s\n", tested);
+}
+
+/* A spare compiler takes half a second of CPU to boot, so only tests of spares have one. */
 static void write_settings(const char *path, const char *settings) {
-    const char *root = getenv("SANDBOX_TEST_TOOLCHAIN");
+    const char *tested = getenv("SANDBOX_TEST_TOOLCHAIN");
+    CLEANUP_FREE char *toolchain = tested ? print_tested_toolchain(tested) : NULL;
     CLEANUP_FREE char *text =
-        string_print("%s%s%s\n%s%s%s", settings && strstr(settings, "spare-compilers") ? "" : "spare-compilers = 0\n",
-                     root ? "toolchain = tested\n" : "", settings ? settings : "",
-                     root ? "[toolchain tested]\nroot = " : "", root ? root : "", root ? "\n" : "");
+        string_print("%s%s%s\n%s", settings && strstr(settings, "spare-compilers") ? "" : "spare-compilers = 0\n",
+                     tested ? "toolchain = tested\n" : "", settings ? settings : "", tested ? toolchain : "");
     assert_non_null(text);
     write_text(path, text);
 }

@@ -34,8 +34,9 @@ static void reload(struct world *world, const char *id) {
 static void write_maker(struct world *world, const char *mark) {
     char text[256];
     snprintf(text, sizeof text,
-             "-module(maker).\n-export([make/0, version/0]).\n"
-             "make() -> fun() -> {made_by, %s} end.\nversion() -> %s.\n",
+             "-module(maker).\n-export([make/0, make/1, version/0]).\n"
+             "make() -> fun() -> {made_by, %s} end.\n"
+             "make(By) -> fun() -> {By, version()} end.\nversion() -> %s.\n",
              mark, mark);
     world_file(world, "closures/src/maker.erl", text);
 }
@@ -105,12 +106,12 @@ static void is_refused(const struct releases *test, const char *id, const char *
 }
 
 /* Two reloads replace and would then purge the closure's code. */
-static void closure_outlives_reloads(const struct releases *test, const struct place *place) {
+static void closure_outlives_reloads(const struct releases *test, const char *make, const struct place *place) {
     struct world *world = test->world;
     char code[256];
     write_maker(world, "first");
     reload(world, "closures");
-    snprintf(code, sizeof code, "F = maker:make(), %s, ok.", place->keep);
+    snprintf(code, sizeof code, "F = %s, %s, ok.", make, place->keep);
     answers(world, "closures", NULL, code, "ok");
     write_maker(world, "second");
     reload(world, "closures");
@@ -127,7 +128,10 @@ static void closure_outlives_reloads(const struct releases *test, const struct p
 static void closures_of_old_code_go_on_working(void **state) {
     const struct releases *test = *state;
     json_decref(world_create(test->world, "closures", write_closures(test->world), "medium"));
-    for (size_t i = 0; i < ARRAY_SIZE(places); i++) closure_outlives_reloads(test, &places[i]);
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+        closure_outlives_reloads(test, "maker:make()", &places[i]); /* OTP 26 shares these without a count */
+        closure_outlives_reloads(test, "maker:make(made_by)", &places[i]);
+    }
     world_destroy(test->world, "closures");
 }
 
