@@ -18,7 +18,7 @@ elixir_node_test() ->
     ?assertMatch(#{elixir := <<"1.", _/binary>>}, vm:hello(Vm)),
     runner:steps(Vm, [
         fun elixir_application/1, fun supervisor_of_an_application/1, fun elixir_failure/1,
-        fun runtime_configuration/1, fun elixir_crash_reports/1, fun consolidated_protocols/1
+        fun runtime_configuration/1, fun elixir_crash_reports/1, fun consolidated_protocols/1, fun what_software_expects/1
     ]),
     ending:in_order(chat_room(Vm)).
 
@@ -26,7 +26,7 @@ bare_node_test() ->
     Vm = vm:start(#{grace_ms => "1000"}),
     runner:steps(Vm, [
         fun erlang_application/1, fun handwritten_application/1, fun failures/1, fun guessed_supervisor_ends/1,
-        fun nested_supervisors_end/1, fun library/1
+        fun nested_supervisors_end/1, fun library/1, fun what_software_expects/1
     ]),
     ending:by_grace(Vm).
 
@@ -50,6 +50,23 @@ elixir_application(Vm) ->
     ?assertMatch({ok, #{term := nil}}, vm:eval(Vm, elixir, "Process.whereis(Counter.Server)")),
     ?assertMatch({ok, #{app_name := <<"counter">>}}, vm:call(Vm, start, Args)),
     stop(Vm, "counter").
+
+%% A VM without a network has all the same names for its own processes, and a handler of the logger
+%% that is found under its usual name.
+what_software_expects(Vm) ->
+    Is = fun(Term, Code) -> ?assertMatch({ok, #{term := Term}}, vm:eval(Vm, erlang, Code)) end,
+    Is([yes, true, nonode@nohost], "[global:register_name(one, self()), global:whereis_name(one) =:= self(),"
+        " erpc:call(node(), erlang, node, [])]"),
+    Is([{badrpc, nodedown}, nonode@nohost], "[rpc:call(other@host, erlang, node, []), rpc:block_call(node(), erlang, node, [])]"),
+    Is([ok, [true]], "{ok, Scope} = pg:start_link(), ok = pg:join(all, self()), Members = pg:get_members(all),"
+        " unlink(Scope), [ok, [Pid =:= self() || Pid <- Members]]"),
+    vm:drop_events(Vm),
+    Is(ok, "{ok, #{module := _, level := all}} = logger:get_handler_config(default),"
+        " ok = logger:update_handler_config(default, #{level => error}), logger:warning(\"unheard\"), logger:error(\"heard\")"),
+    ?assertMatch(#{level := error, text := <<"heard">>}, vm:event(Vm, log)),
+    Is(ok, "logger:update_handler_config(default, formatter, {no_such_formatter, #{}}), logger:error(\"still\")"),
+    ?assertMatch(#{text := <<"FORMATTER CRASH: still">>}, vm:event(Vm, log)),
+    Is({error, {not_found, default}}, "ok = logger:remove_handler(default), logger:get_handler_config(default)").
 
 stop(Vm, App) ->
     ?assertMatch({ok, #{term := ok}}, vm:eval(Vm, ["application:stop(", App, ")"])),

@@ -66,7 +66,9 @@ start_cold(Between) ->
 
 start_logger() ->
     ok = sbx_batch_load:load_few(?LOGGER_PARTS),
+    Handler = sbx_log:take_away(),
     {ok, _} = application:ensure_all_started(logger),
+    ok = sbx_log:put_back(Handler),
     sbx_translate:install().
 
 -spec is_started() -> boolean().
@@ -77,10 +79,10 @@ is_started() ->
 -spec reconfigure_logger() -> ok.
 reconfigure_logger() ->
     quiet_console(),
-    ok = logger:set_handler_config(sandbox, level, none),
+    Handler = sbx_log:take_away(),
     _ = application:stop(logger),
     {ok, _} = application:ensure_all_started(logger),
-    logger:set_handler_config(sandbox, level, all).
+    sbx_log:put_back(Handler).
 
 %% Records reach the daemon through sbx_log. Printing them too would send them twice. Elixir 1.20
 %% warns of every list of backends, even an empty one.

@@ -8,12 +8,14 @@
 -spec install() -> ok.
 install() ->
     case erlang:module_loaded('Elixir.Logger.Handler') of
-        true -> add(logger:add_handler_filter(sandbox, ?MODULE, {fun ?MODULE:filter/2, none}));
+        true -> add(logger:add_handler_filter(default, ?MODULE, {fun ?MODULE:filter/2, none}));
         false -> ok
     end.
 
 add(ok) -> ok;
-add({error, {already_exist, ?MODULE}}) -> ok.
+add({error, {already_exist, ?MODULE}}) -> ok;
+%% Software removed the handler.
+add({error, {not_found, default}}) -> ok.
 
 -spec filter(logger:log_event(), none) -> logger:filter_return().
 filter(#{msg := {string, _}}, none) ->

@@ -19,9 +19,9 @@
 -define(NEEDED, [proplists]).
 %% Every node would load these before hello, one by one, each after a search along the code path.
 -define(SOON_CALLED, [
-    beam_lib, binary, erl_features, erl_signal_handler, gb_sets, gb_trees, gen_tcp, inet, inet_config, inet_db,
+    beam_lib, binary, erl_features, erl_signal_handler, gb_sets, gb_trees, gen_tcp, global, inet, inet_config, inet_db,
     inet_parse, inet_udp, kernel_config, kernel_refc, local_tcp, local_udp, logger_formatter,
-    logger_handler_watcher, logger_olp, logger_proxy, logger_sup, maps, os, peer, queue, standard_error,
+    logger_handler_watcher, logger_olp, logger_proxy, logger_sup, maps, os, peer, queue, rpc, standard_error,
     supervisor_bridge, unicode, user_sup
 ]).
 %% Only a few modules at a time: the VM keeps the peak memory of loading.

@@ -13,6 +13,7 @@ run() ->
     ok = sbx_log:install(),
     ok = sbx_gave_up:install(),
     ok = look_up_names(),
+    ok = start_global(),
     ok = sbx_reload_timers:watch(),
     ok = forget(?BOOTING),
     ok = start_elixir(os:getenv("SANDBOX_ELIXIR", "0")),
@@ -31,6 +32,17 @@ look_up_names({ok, Resolver}) ->
     inet_db:set_lookup([file, dns]);
 look_up_names(_None) ->
     inet_db:set_lookup([file]).
+
+%% What OTP starts together with distribution and what works without it: `global` and `rex`.
+start_global() ->
+    lists:foreach(
+        fun({Name, Module}) ->
+            Start = {Module, start_link, []},
+            Spec = #{id => Name, start => Start, shutdown => 2000, modules => [Module]},
+            {ok, _Pid} = supervisor:start_child(kernel_sup, Spec)
+        end,
+        [{rex, rpc}, {global_name_server, global}]
+    ).
 
 start_elixir("1") ->
     sbx_elixir:boot();

@@ -1,8 +1,8 @@
-%%% A logger handler that sends each record to the daemon. It replaces the handler that OTP boots
-%%% with and Elixir's console. It has its own id, because Elixir's Logger takes `default` over.
+%%% The logger's handler `default`, which sends each record to the daemon. It stands where OTP's
+%%% handler and Elixir's console would. Software may look it up, change it and remove it.
 -module(sbx_log).
 
--export([install/0]).
+-export([install/0, take_away/0, put_back/1]).
 -export([log/2]).
 
 -include("sbx.hrl").
@@ -15,15 +15,41 @@
 install() ->
     Filters = [{progress, {fun logger_filters:progress/2, stop}}],
     Formatter = {logger_formatter, #{single_line => false, legacy_header => false, template => [msg]}},
-    ok = logger:add_handler(sandbox, ?MODULE, #{filters => Filters, formatter => Formatter}),
+    ok = put_back(#{filters => Filters, formatter => Formatter}),
     logger:remove_handler(simple).
+
+%% Elixir's Logger removes a handler of this name when it starts, and puts it back when it stops. So
+%% the handler is away in between. Returns how it was configured, or `none` where software removed it.
+-spec take_away() -> logger:handler_config() | none.
+take_away() ->
+    case logger:get_handler_config(default) of
+        {ok, #{module := ?MODULE} = Config} ->
+            ok = logger:remove_handler(default),
+            Config;
+        _ ->
+            none
+    end.
+
+-spec put_back(logger:handler_config() | none) -> ok.
+put_back(none) ->
+    ok;
+put_back(Config) ->
+    _ = logger:remove_handler(default),
+    logger:add_handler(default, ?MODULE, maps:without([id, module], Config)).
 
 %% Runs in the process that logs.
 -spec log(logger:log_event(), logger:handler_config()) -> ok.
-log(#{level := Level, meta := Meta} = Event, #{formatter := {Module, Config}}) ->
-    Chars = Module:format(Event, Config),
-    Text = bounded(unicode:characters_to_binary(Chars)),
+log(#{level := Level, meta := Meta} = Event, #{formatter := Formatter}) ->
+    Text = bounded(unicode:characters_to_binary(format(Event, Formatter))),
     sbx_outbox:put(log, maps:merge(place(Meta), #{level => Level, text => Text})).
+
+%% The logger removes a handler that fails.
+format(Event, {Module, Config}) ->
+    try
+        Module:format(Event, Config)
+    catch
+        _:_ -> logger_formatter:format(Event, #{template => ["FORMATTER CRASH: ", msg]})
+    end.
 
 %% The place of the log call, as far as the metadata say. The application makes the metadata, so
 %% they may be any term.
