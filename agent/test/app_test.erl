@@ -25,7 +25,8 @@ elixir_node_test() ->
 bare_node_test() ->
     Vm = vm:start(#{grace_ms => "1000"}),
     runner:steps(Vm, [
-        fun erlang_application/1, fun handwritten_application/1, fun failures/1, fun guessed_supervisor_ends/1,
+        fun erlang_application/1, fun handwritten_application/1, fun failures/1, fun native_code/1,
+        fun guessed_supervisor_ends/1,
         fun nested_supervisors_end/1, fun library/1, fun what_software_expects/1
     ]),
     ending:by_grace(Vm).
@@ -217,6 +218,33 @@ nested_supervisors_end(Vm) ->
     ).
 
 %% Failures are reported as readable text and leave the node ready for another start.
+%% The first record with these words.
+log_with(Vm, Words) ->
+    #{text := Text} = vm:event(Vm, log),
+    case binary:match(Text, Words) of
+        nomatch -> log_with(Vm, Words);
+        _Found -> Text
+    end.
+
+%% A library that was never built leaves functions undefined. The cause is said where that is told.
+native_code(Vm) ->
+    Built = folder([
+        {"no_nif.erl",
+            "-module(no_nif).\n-export([one/0]).\n-on_load(init/0).\n"
+            "init() -> ok = erlang:load_nif(\"/no/such/library\", 0).\none() -> 1.\n"},
+        {"nif_sup.erl",
+            "-module(nif_sup).\n-behaviour(supervisor).\n-export([start_link/0, init/1]).\n"
+            "start_link() -> supervisor:start_link(?MODULE, []).\ninit([]) -> {ok, {#{}, [no_nif:one()]}}.\n"}
+    ]),
+    vm:drop_events(Vm),
+    {error, #{message := Message}} =
+        vm:call(Vm, start, build:start_args(Built, #{app => nil, supervisor => <<"nif_sup">>})),
+    Why = <<"the native code of no_nif was not loaded: it was never built. Build it with `rebar3 compile`">>,
+    ?assertMatch({_, _}, binary:match(Message, Why)),
+    Text = log_with(Vm, <<"The on_load function for module no_nif returned">>),
+    ?assertMatch({_, _}, binary:match(Text, Why)),
+    ?assertMatch({ok, #{term := ok}}, vm:eval(Vm, "application:unload(my_project)")).
+
 failures(Vm) ->
     Built = folder([
         {"bad_sup.erl",

@@ -189,8 +189,13 @@ native_test() ->
     Dir = project(Files),
     {ok, #{warnings := [#{message := Message}]}} = build:compile(mix, Dir, nil),
     ?assertMatch(<<"the compiler elixir_make of nif runs programs", _/binary>>, Message),
+    ?assertNotEqual(nomatch, string:find(Message, "Build it with `mix compile`")),
+    test_dir:write(Dir, [{"_build/dev/lib/nif/priv/nif.so", "bytes"}]),
+    ?assertMatch({ok, #{warnings := []}}, build:compile(mix, Dir, nil)),
+    {ok, #{warnings := [#{message := Staging}]}} = build:compile({mix, <<"staging">>}, Dir, nil),
+    ?assertNotEqual(nomatch, string:find(Staging, "Build it with `MIX_ENV=staging mix compile`")),
     test_dir:write(Dir, [{"deps/nif/priv/nif.so", "bytes"}]),
-    ?assertMatch({ok, #{warnings := []}}, build:compile(mix, Dir, nil)).
+    ?assertMatch({ok, #{warnings := []}}, build:compile({mix, <<"staging">>}, Dir, nil)).
 
 %% Calls into an optional dependency are no warnings where the library says so.
 excluded_test() ->

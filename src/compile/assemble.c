@@ -259,6 +259,20 @@ static json_t *app_facts(const struct model_app *app) {
     return json_pack("{s:s, s:s, s:b}", "name", app->name, "dir", app->dir, "priv", (int)app->has_priv);
 }
 
+/* An application's priv and headers. Mix puts what was built natively into priv of its own folder, where the
+   application has none. */
+static int add_app_folders(struct compile_job *job, const struct model_app *app, struct error *reterr) {
+    const char *rest, *env = job->mix_env[0] ? job->mix_env : "dev";
+    char built[PATH_MAX];
+    int folder = job_folder(job, app->dir, &rest);
+    if (folder < 0) return 0;
+    int result = collect_below(folder, rest, "include", app->name, &job->list, reterr);
+    if (result == 0 && app->has_priv) return collect_below(folder, rest, "priv", app->name, &job->list, reterr);
+    if (result < 0 || job->kind != SOURCE_MIX) return result;
+    result = string_format(built, sizeof built, reterr, "_build/%s/lib/%s", env, app->name);
+    return result < 0 ? result : collect_below(job->project_fd, built, "priv", app->name, &job->list, reterr);
+}
+
 static int add_apps(struct compile_job *job, struct error *reterr) {
     const struct model *model = &job->worker->model;
     json_t *apps = json_array();
@@ -270,9 +284,7 @@ static int add_apps(struct compile_job *job, struct error *reterr) {
             json_array_insert_new(apps, 0, app_facts(app)); /* the one to start comes first */
         else
             json_array_append_new(apps, app_facts(app));
-        const char *rest;
-        int folder = app->has_priv ? job_folder(job, app->dir, &rest) : -1;
-        if (folder >= 0) result = collect_priv(folder, rest, app->name, &job->list, reterr);
+        result = add_app_folders(job, app, reterr);
     }
     return result;
 }

@@ -32,7 +32,9 @@ void file_list_free(struct file_list *list);
 int receive_project(int source, const char *folder,
                     struct error *reterr); /* unpack the launcher's stream into an empty folder */
 int receive_file(int source, struct buf *content, struct error *reterr); /* the same of a single file, into memory */
-int collect_priv(int project, const char *app_dir, const char *app, struct file_list *list, struct error *reterr);
+/* The files of a folder of an application's, such as "priv", if it has one. */
+int collect_below(int project, const char *app_dir, const char *name, const char *app, struct file_list *list,
+                  struct error *reterr);
 void remove_tree(const char *path);
 void empty_tree(const char *path); /* the same, but the folder itself stays */
 /* A folder below another, reached through folders only: a link on the way is ELOOP or ENOTDIR, never followed, since

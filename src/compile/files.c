@@ -120,10 +120,11 @@ static int collect_folder(int fd, const char *path, unsigned depth, struct file_
     return result;
 }
 
-int collect_priv(int project, const char *app_dir, const char *app, struct file_list *list, struct error *reterr) {
+int collect_below(int project, const char *app_dir, const char *name, const char *app, struct file_list *list,
+                  struct error *reterr) {
     char source[PATH_MAX], target[PATH_MAX];
-    int result = string_format(source, sizeof source, reterr, "%s%spriv", app_dir, app_dir[0] ? "/" : "");
-    if (result == 0) result = string_format(target, sizeof target, reterr, "%s/priv", app);
+    int result = string_format(source, sizeof source, reterr, "%s%s%s", app_dir, app_dir[0] ? "/" : "", name);
+    if (result == 0) result = string_format(target, sizeof target, reterr, "%s/%s", app, name);
     if (result < 0) return result;
     int fd = open_below(project, source);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EINVAL)) return 0;

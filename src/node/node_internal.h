@@ -243,6 +243,18 @@ bool task_read(pid_t pid, struct node_task *ret); /* false when there is no such
 
 enum { TOOLCHAIN_DIGEST_BYTES = 8 };
 
+/* ---- shared.c ---- */
+
+enum { SHARED_MAX = 2 };
+
+struct shared_place {
+    const char *place;     /* where the node sees it */
+    char source[PATH_MAX]; /* on the host */
+};
+
+/* The certificates and time zones of a root ("": the host's own), as far as there are any. */
+size_t shared_find(const char *root, struct shared_place ret[SHARED_MAX]);
+
 /* ---- toolchain/find.c ---- */
 
 /* The real path, from the root, of a program that PATH has; "" when it has none. */

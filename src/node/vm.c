@@ -106,6 +106,13 @@ static void add_toolchain(struct draft *draft, const struct node_host *host, con
     for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) add_env(draft, fixed[i]);
 }
 
+static void add_shared(struct draft *draft, const struct toolchain *toolchain) {
+    struct shared_place places[SHARED_MAX];
+    size_t count = shared_find(toolchain->root, places);
+    for (size_t i = 0; i < count; i++)
+        add_bind(draft, keep_text(draft, "%s", places[i].source), places[i].place, false);
+}
+
 /* What tells a compiler of a rebar3 project. */
 static void add_rebar3(struct draft *draft, const struct toolchain *toolchain) {
     static const char place[] = "/sandbox/rebar3";
@@ -187,7 +194,10 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     add_toolchain(draft, host, spec->toolchain);
     add_bind(draft, spec->toolchain->boot_dir, "/sandbox/boot", false);
     add_bind(draft, identity->control_dir, "/sandbox/control", false);
-    if (spec->kind == NODE_COMPILER) add_rebar3(draft, spec->toolchain);
+    if (spec->kind == NODE_COMPILER)
+        add_rebar3(draft, spec->toolchain);
+    else
+        add_shared(draft, spec->toolchain);
     for (size_t i = 0; i < spec->app_count; i++)
         add_bind(draft, spec->apps[i].path, keep_text(draft, NODE_APP_PLACE, spec->apps[i].name),
                  spec->profile->native_code);

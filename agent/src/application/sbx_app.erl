@@ -145,11 +145,15 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
         throw:{start, Text} ->
             publish(idle, #tree{}),
             Values = [Value || {_Name, Value} <- maps:get(env, Args, [])],
-            {sbx_call:failure(start, "~ts", [sbx_config_file:masked(Text, Values)]), none};
+            Said = with_lines(Text, sbx_native:take()),
+            {sbx_call:failure(start, "~ts", [sbx_config_file:masked(Said, Values)]), none};
         Class:Reason:Stack ->
             publish(idle, #tree{}),
             {sbx_call:failure(start, "~ts", [erl_error:format_exception(Class, Reason, Stack)]), none}
     end.
+
+with_lines(Text, Lines) ->
+    unicode:characters_to_binary(lists:join($\n, [Text | Lines])).
 
 %% Restores the states of the tree that ran before this one, and reports those that were lost.
 with_states(#{states := [_ | _] = States}, Top, Facts) ->

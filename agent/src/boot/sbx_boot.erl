@@ -9,7 +9,7 @@
 %% demand.
 -define(AGENT_MODULES, [
     sbx_agent, sbx_app, sbx_batch_load, sbx_busy_wait, sbx_call, sbx_capture, sbx_config, sbx_elixir, sbx_eval,
-    sbx_gave_up, sbx_info, sbx_io, sbx_limit, sbx_log, sbx_outbox, sbx_poll_backoff, sbx_process_scan, sbx_quota,
+    sbx_gave_up, sbx_info, sbx_io, sbx_limit, sbx_log, sbx_native, sbx_outbox, sbx_poll_backoff, sbx_process_scan, sbx_quota,
     sbx_reason, sbx_reload, sbx_reload_timers, sbx_runtime_config, sbx_setup, sbx_spec, sbx_translate, sbx_usage
 ]).
 %% OTP loads these into every VM. A node that never parses or evaluates text is a megabyte smaller

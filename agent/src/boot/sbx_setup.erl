@@ -12,6 +12,7 @@ run() ->
     ok = sbx_io:take_standard_error(),
     ok = sbx_log:install(),
     ok = sbx_gave_up:install(),
+    ok = sbx_native:install(),
     ok = look_up_names(),
     ok = start_global(),
     ok = sbx_reload_timers:watch(),

@@ -61,7 +61,7 @@ described(Root) ->
         runtime => Runtime,
         problems =>
             [missing(Dep, Root) || Dep <- Missing] ++ [conflict(Dep, Root) || Dep <- Conflicts] ++
-                requirements(Deps, Apps, Root) ++ versions(Apps) ++ unbuilt(Apps ++ Own) ++ told(Told, Root),
+                requirements(Deps, Apps, Root) ++ versions(Apps) ++ unbuilt(Apps ++ Own, Root) ++ told(Told, Root),
         loose => false,
         described_by => lists:append([described_by(Dep) || Dep <- Deps]) ++ own_files(Root, Config) ++ Read,
         consolidate => proplists:get_value(consolidate_protocols, Config, true),
@@ -278,18 +278,29 @@ versions(Apps) ->
         not fits(Requirement)
     ].
 
-%% Native code is built outside. What lies in priv is used.
-unbuilt(Apps) ->
+%% Native code is built outside. What lies in priv is used, and what Mix built into its own folder.
+unbuilt(Apps, Root) ->
     [
         (sbx_diagnostic:dependency(
-            "the compiler ~ts of ~ts runs programs, so it is not run here, and priv has no library yet. Build it with "
-            "`mix compile` and copy what it built from _build/dev/lib/~ts/priv to priv of ~ts",
-            [Compiler, Name, Name, Name]
+            "the compiler ~ts of ~ts runs programs, so it is not run here, and there is no library yet in priv of ~ts or "
+            "in ~ts/priv. Build it with `~tsmix compile`",
+            [Compiler, Name, Name, built(Name), environment_words()]
         ))#{kind := warning}
      || #{name := Name, dir := Dir} = App <- Apps,
         Compiler <- sbx_mix_compilers:native(App),
-        filelib:wildcard("priv/**/*.so", Dir) =:= []
+        lists:all(
+            fun(Parent) -> filelib:wildcard("priv/**/*.so", Parent) =:= [] end, [Dir, filename:join(Root, built(Name))]
+        )
     ].
+
+built(Name) ->
+    filename:join(["_build", 'Elixir.Mix':env(), "lib", Name]).
+
+environment_words() ->
+    case 'Elixir.Mix':env() of
+        dev -> "";
+        Env -> ["MIX_ENV=", atom_to_list(Env), " "]
+    end.
 
 told(Messages, Root) ->
     [

@@ -20,20 +20,35 @@ static const int64_t settled_ns = 50000000;
 struct scan {
     const struct tree *before;
     struct tree *tree;
-    char path[PATH_MAX];
+    bool is_project;     /* and no folder that was handed over with it */
+    char path[PATH_MAX]; /* in the project's own folder it begins with a name of it */
 };
 
 static int64_t time_ns(const struct timespec *time) {
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
-/* What is built anew or is history is not part of a project's sources; further down, the names mean nothing. */
-static bool is_ignored(const char *name, unsigned depth) {
-    static const char *const names[] = {"_build", ".git", ".elixir_ls", "node_modules"};
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return true;
-    for (size_t i = 0; depth == 0 && i < ARRAY_SIZE(names); i++)
-        if (strcmp(name, names[i]) == 0) return true;
+static bool is_one_of(const char *name, const char *const *names) {
+    for (; *names; names++)
+        if (strcmp(name, *names) == 0) return true;
     return false;
+}
+
+/* Of _build only what belongs to a project: dependencies that rebar3 fetched to _build/PROFILE/lib, and what was built
+   natively for _build/ENV/lib/APP/priv. */
+static bool is_ignored_in_build(const char *name, unsigned depth) {
+    static const char *const built[] = {"ebin", "consolidated", ".mix", ".rebar3", ".git", NULL};
+    enum { PROFILE_DEPTH = 2, APP_DEPTH = 4 };
+    return (depth == PROFILE_DEPTH && strcmp(name, "lib") != 0) || (depth == APP_DEPTH && is_one_of(name, built));
+}
+
+/* What is built anew or is history is not part of a project's sources; further down, the names mean nothing. */
+static bool is_ignored(const struct scan *scan, const char *name, unsigned depth) {
+    static const char *const dots[] = {".", "..", NULL}, *const history[] = {".git", ".elixir_ls", "node_modules",
+                                                                             NULL};
+    if (is_one_of(name, dots)) return true;
+    if (depth == 0) return is_one_of(name, history) || (strcmp(name, "_build") == 0 && !scan->is_project);
+    return scan->is_project && string_starts(scan->path, "_build/") && is_ignored_in_build(name, depth);
 }
 
 /* ---- one file ---- */
@@ -139,14 +154,22 @@ static struct tree_file *add_file(struct tree *tree, const char *path) {
 
 static bool scan_folder(struct scan *scan, int parent, const char *name, size_t path_length, unsigned depth);
 
+/* Its folders come and go whenever another tool compiles: only files count. */
+static bool is_in_build(const struct scan *scan) {
+    return scan->is_project && (string_starts(scan->path, "_build/") || strcmp(scan->path, "_build") == 0);
+}
+
 static bool scan_entry(struct scan *scan, int folder, const char *name, size_t path_length, unsigned depth) {
     struct stat status;
     size_t name_length = strlen(name), length = path_length + name_length + (path_length > 0);
     if (length >= sizeof scan->path) return false;
     if (path_length > 0) scan->path[path_length] = '/';
     memcpy(scan->path + length - name_length, name, name_length + 1);
+    if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return false;
+    if (is_in_build(scan) && S_ISDIR(status.st_mode)) return scan_folder(scan, folder, name, length, depth + 1);
+    if (is_in_build(scan) && !S_ISREG(status.st_mode)) return true; /* Mix links to the project's own folders */
     struct tree_file *file = add_file(scan->tree, scan->path);
-    if (!file || fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return false;
+    if (!file) return false;
     take_status(file, &status);
     if (S_ISDIR(file->mode)) return scan_folder(scan, folder, name, length, depth + 1);
     return digest_entry(scan, folder, name, file);
@@ -162,7 +185,7 @@ static bool scan_folder(struct scan *scan, int parent, const char *name, size_t 
     bool whole = true;
     struct dirent *entry;
     while (whole && (errno = 0, entry = readdir(directory)))
-        whole = is_ignored(entry->d_name, depth) || scan_entry(scan, fd, entry->d_name, path_length, depth);
+        whole = is_ignored(scan, entry->d_name, depth) || scan_entry(scan, fd, entry->d_name, path_length, depth);
     whole = whole && errno == 0;
     closedir(directory);
     return whole;
@@ -194,6 +217,7 @@ bool tree_scan(const struct tree_folder *folders, size_t count, const struct tre
     bool whole = true;
     for (size_t i = 0; i < count && whole; i++) {
         size_t length = strlen(folders[i].seen);
+        scan.is_project = length == 0;
         whole = length < sizeof scan.path;
         if (whole) memcpy(scan.path, folders[i].seen, length + 1);
         whole = whole && scan_folder(&scan, folders[i].fd, ".", length, 0);

@@ -11,7 +11,7 @@ static const struct store_file *find(const struct file_list *list, const char *p
 
 static void collect(const struct scratch *scratch, const char *dir, struct file_list *list) {
     struct error error = {0};
-    if (collect_priv(scratch->fd, dir, "app", list, &error) < 0) fail_msg("%s", error.detail);
+    if (collect_below(scratch->fd, dir, "priv", "app", list, &error) < 0) fail_msg("%s", error.detail);
 }
 
 static void test_priv_is_collected_below_the_applications_name(void **state) {
@@ -75,7 +75,7 @@ static void test_no_link_on_the_way_is_followed(void **state) {
     static const char *const ways[] = {"way", "..", "../other", "./../other", "/", "", "way/", "way/."};
     for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
         struct error error;
-        assert_int_equal(collect_priv(project, ways[i], "app", &list, &error), 0);
+        assert_int_equal(collect_below(project, ways[i], "priv", "app", &list, &error), 0);
         assert_int_equal(list.count, 0);
     }
     collect(*state, "", &list); /* priv itself is a link */
@@ -90,7 +90,7 @@ static void test_too_large(void **state) {
     scratch_file(scratch, "priv/big", "");
     CLEANUP_FD int fd = openat(scratch->fd, "priv/big", O_WRONLY | O_CLOEXEC);
     assert_int_equal(ftruncate(fd, PROJECT_FILE_MAX_BYTES + 1), 0);
-    assert_true(collect_priv(scratch->fd, "", "app", &list, &error) < 0);
+    assert_true(collect_below(scratch->fd, "", "priv", "app", &list, &error) < 0);
     assert_int_equal(error.code, E_TOO_LARGE);
 }
 

@@ -150,11 +150,29 @@ static void test_what_has_not_changed_is_not_read_again(void **state) {
 
 static void test_builds_and_history_are_ignored_at_the_top_only(void **state) {
     two_projects(*state);
-    scratch_folder(*state, "b/_build");
-    scratch_file(*state, "b/_build/x", "x");
-    scratch_folder(*state, "b/.git");
+    static const char *const folders[] = {"b/_build",
+                                          "b/_build/dev",
+                                          "b/_build/dev/plugins",
+                                          "b/_build/dev/lib",
+                                          "b/_build/dev/lib/x",
+                                          "b/_build/dev/lib/x/ebin",
+                                          "b/_build/dev/lib/x/priv",
+                                          "b/.git"};
+    for (size_t i = 0; i < ARRAY_SIZE(folders); i++) scratch_folder(*state, folders[i]);
+    scratch_file(*state, "b/_build/dev/plugins/x", "x");
+    scratch_file(*state, "b/_build/dev/lib/x/ebin/x.beam", "x");
     assert_same(*state, "a", "b", true);
     scratch_folder(*state, "b/lib/node_modules");
+    assert_same(*state, "a", "b", false);
+}
+
+/* Dependencies that rebar3 fetched, and what was built natively, count. */
+static void test_parts_of_builds_belong_to_the_project(void **state) {
+    static const char *const folders[] = {"b/_build", "b/_build/dev", "b/_build/dev/lib", "b/_build/dev/lib/x",
+                                          "b/_build/dev/lib/x/priv"};
+    two_projects(*state);
+    for (size_t i = 0; i < ARRAY_SIZE(folders); i++) scratch_folder(*state, folders[i]);
+    scratch_file(*state, "b/_build/dev/lib/x/priv/x.so", "x");
     assert_same(*state, "a", "b", false);
 }
 
@@ -191,6 +209,7 @@ int main(void) {
         IN_SCRATCH(test_a_change_is_seen_even_with_an_old_time_on_it),
         IN_SCRATCH(test_what_has_not_changed_is_not_read_again),
         IN_SCRATCH(test_builds_and_history_are_ignored_at_the_top_only),
+        IN_SCRATCH(test_parts_of_builds_belong_to_the_project),
         IN_SCRATCH(test_too_deep),
         cmocka_unit_test(test_unreadable),
     };
