@@ -164,7 +164,7 @@ static int add_file(json_t *params, const struct op_param *param, const char *wo
 /* Check now, so that the complaint can speak of the flag the user wrote. */
 static int add_value(struct parse *parse, const struct op_param *param, const char *word, struct error *reterr) {
     json_t *params = parse->into->params;
-    if (param->type == OP_TEXTS || param->type == OP_EXPRESSIONS || param->type == OP_PATHS)
+    if (param->type == OP_TEXTS || param->type == OP_WORDS || param->type == OP_EXPRESSIONS || param->type == OP_PATHS)
         return add_text(params, param, word, reterr);
     if (param->type == OP_PAIRS) return add_pair(params, param, word, reterr);
     if (param->type == OP_FILES) return add_file(params, param, word, reterr);
@@ -229,7 +229,8 @@ static const struct op_param *next_positional(struct parse *parse) {
     for (; parse->positional < parse->op->param_count; parse->positional++) {
         const struct op_param *param = &parse->op->params[parse->positional];
         if (!(param->flags & OP_POSITIONAL)) continue;
-        bool takes_all = (param->flags & OP_REST) || param->type == OP_PATHS || param->type == OP_PAIRS;
+        bool takes_all =
+            (param->flags & OP_REST) || param->type == OP_PATHS || param->type == OP_WORDS || param->type == OP_PAIRS;
         if (!takes_all) parse->positional++;
         return param;
     }

@@ -165,6 +165,13 @@ void view_log_record(FILE *out, bool colour, json_t *record);
 int probe_run(json_t **ret, struct error *reterr);
 json_t *probe_read(char *text); /* what it printed; the text is taken apart */
 
+/* ---- run_input.c ---- */
+
+/* The source of a run that is a script, or "-": its text instead. */
+int run_take_script(json_t *params, struct error *reterr);
+/* Bring the standard input to the run, until it or the program ends. */
+void run_bring_input(const struct cli *cli, const char *id);
+
 /* ---- verbs ---- */
 
 /* The command of one operation. What it returns is the exit code. */

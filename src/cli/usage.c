@@ -13,7 +13,7 @@ static const char *const type_words[OP_TYPE_COUNT] = {
     [OP_SIZE] = "64M",   [OP_DURATION] = "5s",   [OP_PERCENT] = "50%",
     [OP_BOOLEAN] = "",   [OP_CHOICE] = NULL,     [OP_RESTART] = "never|on-failure[:N]|always",
     [OP_TEXTS] = "NAME", [OP_PATHS] = "PATH",    [OP_EXPRESSIONS] = "EXPR",
-    [OP_PAIRS] = "K=V",  [OP_FILES] = "FILE",
+    [OP_PAIRS] = "K=V",  [OP_FILES] = "FILE",    [OP_WORDS] = "ARG",
 };
 
 static const char *value_word(const struct op_param *param) {
@@ -21,7 +21,7 @@ static const char *value_word(const struct op_param *param) {
 }
 
 static bool is_repeated(const struct op_param *param) {
-    return param->flags & OP_REST || param->type == OP_PATHS;
+    return param->flags & OP_REST || param->type == OP_PATHS || param->type == OP_WORDS;
 }
 
 static void append_word(struct buf *line, const struct op_param *param) {

@@ -12,6 +12,7 @@
     X(destroy)                                                                                                         \
     X(freeze)                                                                                                          \
     X(thaw)                                                                                                            \
+    X(input)                                                                                                           \
     X(eval)                                                                                                            \
     X(reload)                                                                                                          \
     X(rollback)                                                                                                        \

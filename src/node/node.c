@@ -91,6 +91,7 @@ static void add_last_words(const struct node *node, struct error *error) {
 static void decide_end(struct node *node, const struct jail_death *death) {
     struct node_end *end = &node->end;
     end->status = death->status;
+    end->has_exited = !node->end_known && death->cause == JAIL_CAUSE_EXITED && death->oom_kills == 0;
     if (death->cause == JAIL_CAUSE_OOM || (!node->end_known && death->oom_kills > 0)) {
         end->cause = NODE_OUT_OF_MEMORY;
         error_set(&end->error, E_LIMIT, "the VM was killed: it used more memory than its limit");

@@ -169,6 +169,7 @@ enum node_cause {
 struct node_end {
     enum node_cause cause;
     int status;         /* exit code or signal; -1 when unknown */
+    bool has_exited;    /* by itself, with that exit code */
     struct error error; /* for the caller: a code, and a sentence for people */
 };
 

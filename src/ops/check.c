@@ -197,6 +197,10 @@ static bool expression_valid(const char *text) {
     return length > 0 && length <= OP_EXPRESSION_MAX_BYTES;
 }
 
+static bool word_valid(const char *text) {
+    return strlen(text) <= OP_EXPRESSION_MAX_BYTES;
+}
+
 static bool path_valid(const char *text) {
     return text[0] == '/' && strlen(text) <= OP_PATH_MAX_BYTES;
 }
@@ -209,6 +213,7 @@ static const struct entry {
     [OP_TEXTS] = {name_valid, "a name of 1 to 255 bytes"},
     [OP_EXPRESSIONS] = {expression_valid, "code of at most 64 KiB"},
     [OP_PATHS] = {path_valid, "an absolute path"},
+    [OP_WORDS] = {word_valid, "a text of at most 64 KiB"},
 };
 
 static int convert_list(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
@@ -278,7 +283,7 @@ static int (*const converters[OP_TYPE_COUNT])(const struct op_param *, const jso
     [OP_CHOICE] = convert_choice,  [OP_RESTART] = convert_restart,
     [OP_TEXTS] = convert_list,     [OP_EXPRESSIONS] = convert_list,
     [OP_PATHS] = convert_list,     [OP_PAIRS] = convert_object,
-    [OP_FILES] = convert_object,
+    [OP_FILES] = convert_object,   [OP_WORDS] = convert_list,
 };
 
 int ops_convert(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {

@@ -20,6 +20,7 @@ const char *ops_type_name(enum op_type type) {
         [OP_EXPRESSIONS] = "expressions",
         [OP_PAIRS] = "pairs",
         [OP_FILES] = "files",
+        [OP_WORDS] = "words",
     };
     return names[type];
 }

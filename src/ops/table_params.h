@@ -26,6 +26,7 @@ enum {
     TOP_MAX_ROWS = 1000,
     LIMITS_MAX_ENTRIES = 32, /* more than there are limits */
     WITHS_MAX_ENTRIES = 8,   /* as in compile/project/places.h */
+    ARGS_MAX_ENTRIES = 1024,
     CONFIGS_MAX_ENTRIES = 4, /* files of configuration */
     ENV_FILES_MAX_ENTRIES = 8,
 };
@@ -152,11 +153,35 @@ static const struct op_param create_params[] = {
 };
 
 static const struct op_param run_params[] = {
-    SOURCE_PARAM,
+    {.name = "source",
+     .type = OP_PATH,
+     .flags = OP_POSITIONAL,
+     .summary = "a project as for `create`; for the command line also script.exs, and - for a script on its input"},
+    {.name = "args",
+     .type = OP_WORDS,
+     .flags = OP_POSITIONAL,
+     .flag = "arg",
+     .max = ARGS_MAX_ENTRIES,
+     .summary = "what the program gets: the script, or main/1 of an Erlang file; -- goes before words with a dash"},
+    {.name = "code",
+     .type = OP_TEXT,
+     .min = 1,
+     .max = CODE_MAX_BYTES,
+     .summary = "a script of Elixir's instead of a path"},
+    {.name = "file", .type = OP_NAME, .summary = "the name the code goes by, such as hello.exs"},
     SANDBOX_PARAMS,
     WATCH_PARAMS,
     {.name = "eval", .type = OP_TEXT, .min = 1, .max = CODE_MAX_BYTES, .summary = "evaluate this expression, then end"},
     LANGUAGE_PARAM,
+};
+
+static const struct op_param input_params[] = {
+    ID_PARAM(0),
+    {.name = "data",
+     .type = OP_FILES,
+     .max = 1,
+     .summary = "bytes of its standard input in base64, as the member `stdin` of an object"},
+    {.name = "end", .type = OP_BOOLEAN, .fallback = "false", .summary = "nothing follows"},
 };
 
 static const struct op_param id_params[] = {ID_PARAM(0)};

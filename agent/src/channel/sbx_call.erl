@@ -57,7 +57,7 @@ collect(Agent, Loaded, _Before) ->
     sbx_setup:forget_loading().
 
 %% An evaluation is bounded as the application's processes are. The agent's own calls may need more.
-heap(eval) -> [];
+heap(Op) when Op =:= eval; Op =:= program -> [];
 heap(_Op) -> [{max_heap_size, 0}].
 
 %% Only evaluations have a deadline in the agent. The daemon bounds the other calls.
@@ -95,6 +95,8 @@ run(relieve, #{limit := Limit}) when Limit =:= connections; Limit =:= network_ra
 run(start, Args) -> sbx_app:start(Args);
 run(configure, Args) -> sbx_runtime_config:change(Args);
 run(eval, Args) -> sbx_eval:eval(Args);
+run(program, Args) -> sbx_program:run(Args);
+run(input, Args) -> sbx_input:put(Args);
 run(reload, Args) -> sbx_reload:reload(Args);
 run(code_state, Args) -> sbx_reload:code_state(Args);
 run(snapshot_states, Args) -> sbx_states:snapshot(Args);

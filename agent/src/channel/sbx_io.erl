@@ -1,8 +1,8 @@
 %%% The node's `user` process (`-user sbx_io`) and its `standard_error`: I/O servers that send
-%%% output to the daemon. There is no input: reading returns end of file.
+%%% output to the daemon. Reading returns end of file, unless a program runs that has input.
 -module(sbx_io).
 
--export([start/0, take_standard_error/0, discard_output/2]).
+-export([start/0, take_standard_error/0, discard_output/2, be_prompt/0]).
 
 -include("sbx.hrl").
 
@@ -57,6 +57,12 @@ serve_as(Name, Deliver) ->
     Pid ! go,
     Pid.
 
+%% From now on, what was printed has been sent when the printing process goes on: a program may end
+%% the VM at any moment.
+-spec be_prompt() -> ok.
+be_prompt() ->
+    persistent_term:put(?MODULE, prompt).
+
 %% What an evaluation prints belongs to its answer, the rest to the log.
 deliver(From, Chars) ->
     case sbx_capture:put(From, Chars) of
@@ -69,7 +75,11 @@ deliver(From, Chars) ->
 send(<<>>) ->
     ok;
 send(Chars) when byte_size(Chars) =< ?OUTPUT_MAX_BYTES ->
-    sbx_outbox:put(output, Chars);
+    ok = sbx_outbox:put(output, Chars),
+    case persistent_term:get(?MODULE, patient) of
+        prompt -> sbx_outbox:await_sent();
+        patient -> ok
+    end;
 send(Chars) ->
     {Piece, Rest} = split_binary(Chars, boundary(Chars, ?OUTPUT_MAX_BYTES)),
     ok = sbx_outbox:put(output, Piece),
@@ -85,11 +95,41 @@ boundary(Chars, Position) ->
 loop(Deliver) ->
     receive
         {io_request, From, ReplyAs, Request} ->
-            From ! {io_reply, ReplyAs, request(Request, fun(Chars) -> Deliver(From, Chars) end)},
+            serve(Request, fun(Chars) -> Deliver(From, Chars) end, fun(Answer) -> From ! {io_reply, ReplyAs, Answer} end),
             loop(Deliver);
         _Stray ->
             loop(Deliver)
     end.
+
+%% A process that reads may wait while others print. Without input nothing asks for it.
+serve(Request, Deliver, Reply) ->
+    case is_input(Request) andalso whereis(sbx_input) of
+        false ->
+            Reply(request(Request, Deliver));
+        undefined ->
+            Reply(eof);
+        _Open ->
+            _ = put_chars(unicode, prompt(Request), Deliver),
+            sbx_input:read(Request, Reply)
+    end.
+
+prompt(Request) when tuple_size(Request) > 2; element(1, Request) =:= get_line ->
+    Prompt =
+        case element(2, Request) of
+            Encoding when Encoding =:= unicode; Encoding =:= latin1 -> element(3, Request);
+            Older -> Older
+        end,
+    try
+        prompt_text(Prompt)
+    catch
+        _:_ -> ""
+    end;
+prompt(_Request) ->
+    "".
+
+prompt_text({format, Format, Arguments}) -> io_lib:format(Format, Arguments);
+prompt_text(Prompt) when is_atom(Prompt) -> atom_to_list(Prompt);
+prompt_text(Prompt) -> unicode:characters_to_list(Prompt).
 
 request({put_chars, Encoding, Chars}, Deliver) ->
     put_chars(Encoding, Chars, Deliver);
@@ -118,11 +158,8 @@ request(getopts, _Deliver) ->
     [{binary, true}, {encoding, unicode}];
 request({get_geometry, columns}, _Deliver) ->
     ?COLUMNS;
-request(Request, _Deliver) ->
-    case is_input(Request) of
-        true -> eof;
-        false -> {error, request}
-    end.
+request(_Request, _Deliver) ->
+    {error, request}.
 
 put_chars(Encoding, Chars, Deliver) ->
     case unicode:characters_to_binary(Chars, Encoding, unicode) of

@@ -6,7 +6,7 @@
 %%% drops the oldest items and reports how many bytes were dropped.
 -module(sbx_outbox).
 
--export([start_link/1, put/2, post/2]).
+-export([start_link/1, put/2, post/2, await_sent/0]).
 
 -include("sbx.hrl").
 
@@ -15,6 +15,8 @@
 -define(FULL_BYTES, 32768).
 %% The size of a log record besides its text.
 -define(LOG_BYTES, 300).
+%% What an item counts at least.
+-define(ITEM_BYTES, 64).
 %% The rate of the channel, well below what the daemon reads from one node.
 -define(BYTES_PER_MS, 4096).
 %% If the agent has not taken an item for this long, there is no daemon.
@@ -27,10 +29,14 @@
     dropped = 0 :: non_neg_integer(),
     %% Waits for the agent to take an item of this size, or for the pause after an item to end.
     waiting = none :: none | {taken, reference(), non_neg_integer()} | {pause, reference()},
+    %% Sent since the last pause.
+    unpaused = 0 :: non_neg_integer(),
     %% There is no daemon: an item was not taken in time.
     absent = false :: boolean(),
     %% Processes that wait for room.
-    putters = [] :: [{pid(), reference()}]
+    putters = [] :: [{pid(), reference()}],
+    %% Processes that wait until all is sent.
+    awaiting = [] :: [{pid(), reference()}]
 }).
 
 -type item() :: {atom(), term(), non_neg_integer()}.
@@ -56,6 +62,21 @@ put(Kind, Data) ->
 put(Outbox, Kind, Data) ->
     Monitor = monitor(process, Outbox),
     Outbox ! {?MODULE, put, self(), Monitor, Kind, Data},
+    await(Outbox, Monitor).
+
+%% Returns once all that was put has been sent, or there is no daemon.
+-spec await_sent() -> ok.
+await_sent() ->
+    case whereis(?MODULE) of
+        undefined ->
+            ok;
+        Outbox ->
+            Monitor = monitor(process, Outbox),
+            Outbox ! {?MODULE, await_sent, self(), Monitor},
+            await(Outbox, Monitor)
+    end.
+
+await(Outbox, Monitor) ->
     receive
         {Monitor, ok} ->
             demonitor(Monitor, [flush]),
@@ -77,10 +98,12 @@ loop(State) ->
         {?MODULE, put, From, Reference, Kind, Data} ->
             Putters = [{From, Reference} | State#state.putters],
             loop(release_putters(hand_over(bounded(add(Kind, Data, State#state{putters = Putters})))));
+        {?MODULE, await_sent, From, Reference} ->
+            loop(release_awaiting(State#state{awaiting = [{From, Reference} | State#state.awaiting]}));
         {sbx_agent, taken} ->
-            loop(taken(State));
+            loop(release_awaiting(release_putters(taken(State))));
         {timeout, Timer, ?MODULE} ->
-            loop(release_putters(expired(Timer, State)));
+            loop(release_awaiting(release_putters(expired(Timer, State))));
         _Stray ->
             loop(State)
     end.
@@ -136,14 +159,30 @@ release_putters(#state{putters = Putters} = State) ->
     [From ! {Reference, ok} || {From, Reference} <- Putters],
     State#state{putters = []}.
 
+release_awaiting(#state{awaiting = []} = State) ->
+    State;
+release_awaiting(#state{absent = false, waiting = {taken, _, _}} = State) ->
+    State;
+release_awaiting(#state{absent = false, bytes = Bytes} = State) when Bytes > 0 ->
+    State;
+release_awaiting(#state{awaiting = Awaiting} = State) ->
+    [From ! {Reference, ok} || {From, Reference} <- Awaiting],
+    State#state{awaiting = []}.
+
 expired(Timer, #state{waiting = {pause, Timer}} = State) -> hand_over(State#state{waiting = none});
 expired(Timer, #state{waiting = {taken, Timer, _Size}} = State) -> State#state{absent = true};
 expired(_Timer, State) -> State.
 
-taken(#state{waiting = {taken, Timer, Size}} = State) ->
+%% Small items share a pause.
+taken(#state{waiting = {taken, Timer, Size}, unpaused = Before} = State) ->
     _ = erlang:cancel_timer(Timer),
-    Pause = erlang:start_timer(1 + Size div ?BYTES_PER_MS, self(), ?MODULE),
-    State#state{waiting = {pause, Pause}, absent = false};
+    case Before + max(Size, ?ITEM_BYTES) of
+        Few when Few < ?BYTES_PER_MS ->
+            hand_over(State#state{waiting = none, absent = false, unpaused = Few});
+        Bytes ->
+            Pause = erlang:start_timer(1 + Bytes div ?BYTES_PER_MS, self(), ?MODULE),
+            State#state{waiting = {pause, Pause}, absent = false, unpaused = 0}
+    end;
 taken(State) ->
     State.
 

@@ -102,13 +102,18 @@ int verb_logs(struct cli *cli, const struct op *op, struct arguments *arguments)
 /* ---- run ---- */
 
 struct run {
+    bool brings_input;
     char sandbox_id[OP_ID_MAX_BYTES + 1]; /* once a record has told it */
 };
 
 static int show_run_record(struct cli *cli, json_t *record, void *data) {
     struct run *run = data;
     const char *id = json_string_value(json_object_get(record, "sandbox_id"));
-    if (id && ops_id_valid(id)) memcpy(run->sandbox_id, id, strlen(id) + 1);
+    if (id && ops_id_valid(id)) {
+        bool is_first = !*run->sandbox_id;
+        memcpy(run->sandbox_id, id, strlen(id) + 1);
+        if (is_first && run->brings_input) run_bring_input(cli, id);
+    }
     if (cli->json) return 0;
     diagnostics_print(cli, SEVERITY_WARNING, json_at(record, "compilation.warnings"));
     if (!view_skipped(stdout, record)) view_log_record(stdout, cli->out_colour, record);
@@ -141,6 +146,11 @@ static int end_interrupted(struct cli *cli, const struct run *run) {
 
 static int end_normally(const struct cli *cli, json_t *answer) {
     bool crashed = string_equal(json_string_value(json_object_get(answer, "status")), "error");
+    json_t *exit_status = json_object_get(answer, "exit_status"); /* of a program: all that is to be told */
+    if (exit_status) {
+        if (cli->json) view_json(stdout, answer);
+        return (int)(json_integer_value(exit_status) & UINT8_MAX);
+    }
     if (cli->json) {
         view_json(stdout, answer);
         return crashed;
@@ -161,10 +171,13 @@ static int end_normally(const struct cli *cli, json_t *answer) {
 }
 
 int verb_run(struct cli *cli, const struct op *op, struct arguments *arguments) {
-    struct run run = {.sandbox_id = ""};
     CLEANUP_JSON json_t *answer = NULL;
-    CLEANUP_FD int signals_fd = catch_interrupts();
     struct sbx_error error;
+    struct error bad;
+    if (run_take_script(arguments->params, &bad) < 0) return fail_usage(cli, op, &bad);
+    const char *source = json_string_value(json_object_get(arguments->params, "source"));
+    struct run run = {.brings_input = !source || string_ends(source, ".erl")};
+    CLEANUP_FD int signals_fd = catch_interrupts();
     cli->cancel_fd = signals_fd;
     int result = session_stream(cli, op, arguments->params, show_run_record, &run, &answer, &error);
     struct signalfd_siginfo interrupt;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/jobs/source_text.h"
 #include "core/jobs/steps.h"
 #include "core/jobs/withs.h"
 #include "core/policy/containment.h"
@@ -116,8 +117,22 @@ static void on_project(void *data, const struct link_project *project, const str
     step_done(&create->steps, NULL);
 }
 
+/* Source text that the engine itself hands in. */
+static void open_text(struct create_job *create) {
+    struct link_project project;
+    struct error error;
+    if (source_text_open(create->job.request->params, &project, &error) < 0)
+        step_done(&create->steps, &error);
+    else
+        on_project(create, &project, NULL);
+}
+
 static void open_project(void *job) {
     struct create_job *create = job;
+    if (json_object_get(create->job.request->params, "code")) {
+        open_text(create);
+        return;
+    }
     link_open_project(engine_of(create)->host.link, create->job.request->caller.peer_fd,
                       create->job.sandbox->config.source, on_project, create);
 }

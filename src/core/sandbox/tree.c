@@ -171,6 +171,7 @@ void tree_start(struct sandbox *sandbox, struct kept_states *states,
     sandbox->tree.states = states;
     sandbox->tree.start_asked = sandbox->tree.is_lost = false;
     sandbox->tree.stop_seen = false;
+    sandbox->tree.exit_status = -1;
     sandbox->code.is_known = true;
     sandbox->code.is_asked = false;
     live_code_forget(sandbox);
@@ -354,6 +355,7 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
     struct sandbox *sandbox = data;
     (void)node;
     sandbox->node = NULL;
+    sandbox->tree.exit_status = end->has_exited ? end->status : -1;
     metering_end(sandbox);
     launcher_push_forget(sandbox);
     if (sandbox->tree.ended) {

@@ -26,6 +26,7 @@ struct tree_state {
     bool is_warm; /* its node waited in the pool */
     struct create_timing timing;
     bool stop_seen, stop_crashed;
+    int exit_status; /* with which the VM ended by itself; -1: it has not */
     char stop_text[512];
 };
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/run/program.h"
 #include "core/sandbox/sandbox.h"
 
 struct run {
@@ -98,6 +99,18 @@ static void tell_watch(struct run *run, const char *kind, json_t *event) {
     run->request->item(run->request, json_pack("{s:s, s:O}", "sandbox_id", run->id, "event", event));
 }
 
+/* The status with which a program ended the VM; -1: it was ended otherwise. */
+static int exit_status(const struct run *run) {
+    const struct sandbox *sandbox = map_get(&run->engine->sandboxes, run->id);
+    return sandbox && program_is_wanted(run->request->params) ? sandbox->tree.exit_status : -1;
+}
+
+static void end_as_program(struct run *run, int status) {
+    json_object_set_new(run->result, "status", json_string("stopped"));
+    json_object_set_new(run->result, "exit_status", json_integer(status));
+    end_run(run);
+}
+
 /* Its own end, told as a transition. */
 static void on_event_item(struct request *request, json_t *item) {
     struct run *run = request->transport;
@@ -113,6 +126,8 @@ static void on_event_item(struct request *request, json_t *item) {
     } else if (!run->ending && string_equal(kind, "destroyed")) {
         error_set(&error, E_CONFLICT, "the sandbox was destroyed");
         fail_run(run, &error, NULL);
+    } else if (!run->ending && (string_equal(to, "stopped") || string_equal(to, "error")) && exit_status(run) >= 0) {
+        end_as_program(run, exit_status(run));
     } else if (!run->ending && string_equal(to, "stopped")) {
         json_object_set_new(run->result, "status", json_string("stopped"));
         end_run(run);
@@ -145,6 +160,17 @@ static void on_evaluated(struct request *request, json_t *result, const struct e
     json_object_set_new(run->result, "eval", result);
     json_object_set_new(run->result, "status", json_string("stopped"));
     end_run(run);
+}
+
+/* The VM's end is told by its transition. */
+static void on_program(void *data, const struct term *result, const struct term *reason, const struct error *error) {
+    struct run *run = data;
+    (void)result, (void)reason;
+    run->open--;
+    if (error && error->code != E_NODE && !run->ending)
+        fail_run(run, error, NULL);
+    else
+        maybe_over(run);
 }
 
 /* ---- starting ---- */
@@ -185,6 +211,11 @@ static void on_created(struct request *request, json_t *result, const struct err
     ask(run, &run->events,
         json_pack("{s:s, s:b, s:I}", "sandbox_id", run->id, "follow", 1, "since", (json_int_t)run->since),
         engine_events);
+    struct sandbox *sandbox = run->ending ? NULL : map_get(&run->engine->sandboxes, run->id);
+    if (sandbox && sandbox->node && program_is_wanted(run->request->params)) {
+        run->open++;
+        program_start(sandbox, run->request->params, on_program, run);
+    }
     if (!code || run->ending) return;
     run->eval = (struct request){.done = on_evaluated};
     /* What it prints goes to the log, which the caller follows. */
@@ -214,6 +245,11 @@ static void bound_life(json_t *params) {
 }
 
 void engine_run(struct engine *engine, struct request *request) {
+    struct error error;
+    if (program_check(request->params, &error) < 0) {
+        answer_error(engine, request, &error, NULL);
+        return;
+    }
     struct run *run = new_or_abort(struct run);
     *run = (struct run){
         .engine = engine, .request = request, .since = engine->events->next_seq - 1, .result = json_object()};
@@ -225,6 +261,7 @@ void engine_run(struct engine *engine, struct request *request) {
     json_object_set_new(params, "restart", json_string("never"));
     json_object_set_new(params, "ephemeral", json_true());
     bound_life(params);
+    program_replace_source(params);
     request->state = run;
     request->cancel = on_cancel;
     request->more = on_more;

@@ -1,0 +1,56 @@
+%%% Runs a program in the foreground: a script of Elixir's, or main/1 of an Erlang module. It ends the
+%%% VM with its exit status, as the languages' own commands do.
+-module(sbx_program).
+
+-export([run/1]).
+
+%% Only a failure is answered, or that there is no program: else the VM has ended by then.
+-spec run(map()) -> sbx_call:result().
+run(#{kind := script, file := File, code := Code, args := Args}) ->
+    ok = begin_output(),
+    case sbx_elixir:start() of
+        ok ->
+            ok = sbx_compile_parts:load(elixir),
+            ok = know_elixir(),
+            Path = filename:join(<<"/data">>, File),
+            ok = file:write_file(Path, Code),
+            %% It reports what is raised, runs the functions of System.at_exit, and ends the VM.
+            'Elixir.Kernel.CLI':main([unicode:characters_to_list(Word) || Word <- [Path | Args]]),
+            {ok, #{is_running => true}};
+        {error, Reason} ->
+            sbx_call:failure(start, "Elixir could not be started: ~0tp", [Reason])
+    end;
+run(#{kind := module, module := Name, args := Args}) ->
+    Module = binary_to_atom(Name),
+    _ = code:ensure_loaded(Module),
+    case erlang:function_exported(Module, main, 1) of
+        true -> main(Module, [unicode:characters_to_list(Word) || Word <- Args]);
+        false when Args =:= [] -> {ok, #{is_running => true}};
+        false -> sbx_call:failure(start, "~ts exports no main/1, which would take the arguments", [Name])
+    end.
+
+%% All of Elixir's applications, such as ex_unit, as its own command has them.
+know_elixir() ->
+    Libraries = filename:dirname(code:lib_dir(elixir)),
+    _ = [code:add_pathz(filename:join([Libraries, App, "ebin"])) || App <- ["eex", "ex_unit", "iex", "mix"]],
+    ok.
+
+-spec main(module(), [string()]) -> no_return().
+main(Module, Args) ->
+    ok = begin_output(),
+    try
+        _ = Module:main(Args),
+        halt(0)
+    catch
+        Class:Reason:Stack ->
+            Words = erl_error:format_exception(Class, Reason, own_frames(Stack)),
+            io:put_chars(standard_error, [Words, $\n]),
+            halt(1)
+    end.
+
+own_frames(Stack) ->
+    lists:takewhile(fun(Frame) -> element(1, Frame) =/= ?MODULE end, Stack).
+
+begin_output() ->
+    ok = sbx_io:be_prompt(),
+    sbx_input:open().

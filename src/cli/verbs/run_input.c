@@ -1,0 +1,126 @@
+/* What a run's program reads: the script itself where it is no project, and the standard input, which a thread brings
+   piece by piece while the run's answer is read. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli_internal.h"
+
+enum { PIECE_BYTES = 48 << 10, SCRIPT_MAX_BYTES = 1 << 20 /* as the operation takes */ };
+
+/* ---- the script ---- */
+
+static int read_script(int fd, const char *name, struct buf *ret, struct error *reterr) {
+    char piece[4096];
+    ssize_t size;
+    while ((size = read(fd, piece, sizeof piece)) != 0) {
+        if (size < 0 && errno == EINTR) continue;
+        if (size < 0) return error_errno(reterr, errno, "reading %s", name);
+        buf_append(ret, piece, (size_t)size);
+        if (ret->size > SCRIPT_MAX_BYTES)
+            return error_set(reterr, E_INVALID, "%s has more than %d KiB", name, SCRIPT_MAX_BYTES >> 10);
+    }
+    return ret->failed ? error_set(reterr, E_NO_MEMORY, "no memory for %s", name) : 0;
+}
+
+static bool is_file(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* The path of "-" lies in the working directory, as that of every relative word. */
+static bool is_input(const char *path) {
+    return string_ends(path, "/-") && access(path, F_OK) < 0;
+}
+
+static bool begins_with_hash_bang(const char *path) {
+    char begin[2] = "";
+    CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, begin, sizeof begin) == (ssize_t)sizeof begin && memcmp(begin, "#!", 2) == 0;
+}
+
+int run_take_script(json_t *params, struct error *reterr) {
+    const char *source = json_string_value(json_object_get(params, "source"));
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    if (!source) return 0;
+    bool is_script = string_ends(source, ".exs") && is_file(source);
+    if (!is_script && !is_input(source)) {
+        if (is_file(source) && begins_with_hash_bang(source))
+            return error_set(reterr, E_INVALID, "%s is an escript or a shell's script: run its project or its source",
+                             source);
+        return 0;
+    }
+    CLEANUP_FD int fd = is_script ? open(source, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
+    if (fd < 0) return error_errno(reterr, errno, "opening %s", source);
+    int result = read_script(fd, is_script ? source : "the standard input", &text, reterr);
+    if (result < 0) return result;
+    if (text.size == 0) return error_set(reterr, E_INVALID, "the script is empty");
+    json_t *code = json_stringn((const char *)text.data, text.size);
+    if (!code) return error_set(reterr, E_INVALID, "the script is not UTF-8 text");
+    json_object_set_new(params, "file", json_string(is_script ? strrchr(source, '/') + 1 : "stdin.exs"));
+    json_object_set_new(params, "code", code);
+    json_object_del(params, "source");
+    return 0;
+}
+
+/* ---- the standard input ---- */
+
+struct bringer {
+    const char *home;
+    char id[OP_ID_MAX_BYTES + 1];
+};
+
+/* False: no more of it is wanted. */
+static bool bring(struct sbx *sbx, const char *id, const uint8_t *bytes, size_t size) {
+    CLEANUP(buf_free) struct buf encoded = BUF_INIT;
+    CLEANUP_FREE char *answer = NULL;
+    struct sbx_error error;
+    base64_encode(bytes, size, &encoded);
+    CLEANUP_JSON json_t *params =
+        json_pack("{s:s, s:{s:s}, s:b}", "id", id, "data", "stdin", buf_string(&encoded), "end", size == 0);
+    CLEANUP_FREE char *text = json_dumps(params, JSON_COMPACT);
+    if (sbx_op(sbx, "input", text, &answer, &error) == 0) return size > 0;
+    sbx_error_clear(&error);
+    return false;
+}
+
+static void *bring_all(void *data) {
+    struct bringer *bringer = data;
+    struct sbx_options options = SBX_OPTIONS_INIT;
+    struct sbx *sbx = NULL;
+    struct sbx_error error;
+    uint8_t piece[PIECE_BYTES];
+    ssize_t size = 1;
+    options.home = bringer->home;
+    options.flags = SBX_NO_AUTOSTART;
+    if (sbx_open_with(&options, &sbx, &error) < 0) {
+        sbx_error_clear(&error);
+        size = 0;
+    }
+    while (size > 0) {
+        size = read(STDIN_FILENO, piece, sizeof piece);
+        if (size < 0 && errno == EINTR)
+            size = 1;
+        else if (!bring(sbx, bringer->id, piece, size > 0 ? (size_t)size : 0))
+            break;
+    }
+    sbx_close(sbx);
+    free(bringer);
+    return NULL;
+}
+
+void run_bring_input(const struct cli *cli, const char *id) {
+    pthread_t thread;
+    struct bringer *bringer = calloc(1, sizeof *bringer);
+    if (!bringer) return;
+    bringer->home = cli->home;
+    snprintf(bringer->id, sizeof bringer->id, "%s", id);
+    if (pthread_create(&thread, NULL, bring_all, bringer) == 0)
+        pthread_detach(thread);
+    else
+        free(bringer);
+}

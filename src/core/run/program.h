@@ -1,0 +1,20 @@
+/* program: what a run has in the foreground: a script, or main/1 of an Erlang file. It ends the VM with its status. */
+#ifndef CORE_SANDBOX_PROGRAM_H
+#define CORE_SANDBOX_PROGRAM_H
+
+#include <jansson.h>
+
+#include "node/node.h"
+
+struct sandbox;
+
+/* Of a run's parameters. */
+int program_check(const json_t *params, struct error *reterr);
+bool program_is_wanted(const json_t *params);
+/* A script's sandbox is created for an empty project; its text is for the VM that runs it. */
+void program_replace_source(json_t *params);
+
+/* An answer without an error says that the application goes on without a program. */
+void program_start(struct sandbox *sandbox, const json_t *params, node_reply_fn told, void *data);
+
+#endif

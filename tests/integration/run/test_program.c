@@ -1,0 +1,117 @@
+/* Programs in the foreground, by the command line: output, input, arguments and exit status are those of the program.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support.h"
+
+enum { OUTPUT_BYTES = 64 << 10 };
+
+/* What the shell's command printed, with the path of `sandbox run` in place of RUN; then its exit status. */
+static char *shell(struct world *world, const char *format, const char *path, int *ret_status) {
+    char self[PATH_MAX], command[4 * PATH_MAX], words[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(length > 0);
+    self[length] = '\0';
+    *strrchr(self, '/') = '\0';
+    snprintf(words, sizeof words, format, path);
+    assert_int_equal(string_format(command, sizeof command, NULL,
+                                   "RUN='%s/../../bin/sandbox --home %s --no-autostart run'; %s", self,
+                                   world_home(world), words),
+                     0);
+    FILE *pipe = popen(command, "re");
+    assert_non_null(pipe);
+    char *output = calloc(1, OUTPUT_BYTES + 1);
+    assert_non_null(output);
+    size_t size = fread(output, 1, OUTPUT_BYTES, pipe);
+    output[size] = '\0';
+    int status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    *ret_status = WEXITSTATUS(status);
+    return output;
+}
+
+static void expect(struct world *world, const char *format, const char *path, const char *output, int status) {
+    int ended;
+    CLEANUP_FREE char *said = shell(world, format, path, &ended);
+    if (!strstr(said, output)) fail_msg("%s: '%s' does not say '%s'", format, said, output);
+    assert_int_equal(ended, status);
+}
+
+/* Everything a script can do in one: each run costs a VM. */
+static void a_script_is_its_own_program(void **state) {
+    struct world *world = *state;
+    const char *script = world_file(world, "all.exs",
+                                    "IO.inspect(System.argv())\nIO.inspect(IO.gets(\"name? \"))\n"
+                                    "IO.inspect(:io.read(\"\"))\nIO.inspect(IO.binread(:stdio, 3))\n"
+                                    "IO.inspect(IO.read(:stdio, :line))\nIO.inspect(IO.gets(\"\"))\n"
+                                    "for i <- 1..2000, do: IO.puts(\"line #{i}\")\nSystem.halt(7)\n");
+    expect(world, "printf 'Ann\\n{a,\\n 1}.\\nxyzäö\\nlast' | $RUN %s one -- --two", script,
+           "[\"one\", \"--two\"]\nname? \"Ann\\n\"\n{:ok, {:a, 1}}\n\"xyz\"\n\"äö\\n\"\n\"last\"\nline 1\n", 7);
+    expect(world, "$RUN %s </dev/null | tail -n 1", script, "line 2000\n", 0);
+}
+
+/* The words and status of Elixir's own command. */
+static void a_script_that_raises_exits_with_1(void **state) {
+    struct world *world = *state;
+    const char *script = world_file(world, "bad.exs", "IO.puts(\"before\")\nraise \"bad thing\"\n");
+    expect(world, "$RUN %s 2>&1 </dev/null", script, "before\n** (RuntimeError) bad thing\n    bad.exs:2: (file)\n", 1);
+}
+
+static void the_input_may_be_the_script(void **state) {
+    struct world *world = *state;
+    expect(world, "echo 'IO.inspect(IO.gets(\"\")); System.at_exit(fn _ -> IO.puts(\"bye\") end)' | $RUN -%s", "",
+           ":eof\nbye\n", 0);
+}
+
+static void an_erlang_file_runs_its_main(void **state) {
+    struct world *world = *state;
+    const char *file =
+        world_file(world, "hi.erl",
+                   "-module(hi).\n-export([main/1]).\n"
+                   "main([\"fail\"]) -> error(failed);\nmain(Args) -> io:format(\"hi ~p~n\", [Args]).\n");
+    expect(world, "$RUN %s x y </dev/null", file, "hi [\"x\",\"y\"]\n", 0);
+    expect(world, "$RUN %s fail 2>&1 </dev/null", file, "exception error: failed", 1);
+}
+
+/* Gone with its caller, whatever it does. */
+static void an_interrupted_one_exits_with_130(void **state) {
+    struct world *world = *state;
+    const char *script = world_file(world, "forever.exs", "IO.puts(\"begun\")\nProcess.sleep(:infinity)\n");
+    /* The shell's own child, which tells that it has begun through the pipe. */
+    expect(world,
+           "exec 3>&1; { $RUN %s </dev/null & echo $!; wait $!; echo status $? >&3; } | "
+           "{ read pid; read line; echo $line >&3; kill -INT $pid; cat >/dev/null; }",
+           script, "begun\nstatus 130\n", 0);
+}
+
+static void what_is_no_program_is_refused(void **state) {
+    struct world *world = *state;
+    const char *script = world_file(world, "escript", "#!/usr/bin/env escript\nmain(_) -> ok.\n");
+    expect(world, "$RUN %s 2>&1 </dev/null", script, "is an escript or a shell's script", 2);
+    expect(world, "$RUN %s words 2>&1 </dev/null", EXAMPLES "/counter", "takes arguments", 2);
+    json_decref(world_fails(world, "run", "invalid_input", "{s:s}", "code", "1"));
+    json_decref(world_fails(world, "run", "invalid_input", "{s:s, s:s}", "code", "1", "file", "../a.exs"));
+    json_decref(world_fails(world, "input", "not_found", "{s:s}", "id", "none"));
+}
+
+static int open_world(void **state) {
+    *state = world_open(NULL);
+    return 0;
+}
+
+static int close_world(void **state) {
+    world_close(*state);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_script_is_its_own_program),       cmocka_unit_test(a_script_that_raises_exits_with_1),
+        cmocka_unit_test(the_input_may_be_the_script),       cmocka_unit_test(an_erlang_file_runs_its_main),
+        cmocka_unit_test(an_interrupted_one_exits_with_130), cmocka_unit_test(what_is_no_program_is_refused),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
