@@ -66,7 +66,7 @@ bool loop_turn_is_full(const uv_loop_t *loop);
 bool loop_turn_is_longer(const uv_loop_t *loop, uint32_t us); /* than so much */
 /* The same for work that waited for this turn and began at that time (uv_hrtime): it has a small part of every turn. */
 bool loop_slice_is_over(const uv_loop_t *loop, uint32_t full_us, uint64_t begun_ns);
-uint64_t loop_cpu_ns(void); /* the CPU time of this thread; a system call */
+uint64_t loop_cpu_ns(void);                                   /* the CPU time of this thread; a system call */
 const struct loop_report *loop_report(const uv_loop_t *loop); /* NULL: it is not watched */
 
 struct loop_pool;
