@@ -1,5 +1,5 @@
 /* A folder of a test's own. It lies below TMPDIR, which tools/test.sh sets to a place in memory: the tests make and
- * remove tens of thousands of files. */
+   remove tens of thousands of files. */
 #ifndef TEST_FOLDER_H
 #define TEST_FOLDER_H
 

@@ -1,5 +1,5 @@
 /* From a received request to the operation, or straight to an answer. What is long is read and printed on threads: the
- * loop serves other callers meanwhile. */
+   loop serves other callers meanwhile. */
 #include "api/api_internal.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@ struct log {
 };
 
 /* Key and value pairs follow, all strings, closed by NULL: log_line(log, LOG_INFO_LEVEL, "started", "home", home,
- * NULL). */
+   NULL). */
 void log_line(const struct log *log, enum log_level level, const char *event, ...) __attribute__((sentinel));
 
 #endif

@@ -1,4 +1,4 @@
-/* Helpers for strings, numbers with units, descriptors and random text. */
+/* Helpers for strings, numbers with units, escaped text, descriptors, and memory without which the daemon ends. */
 #include "base/util.h"
 
 #include <errno.h>

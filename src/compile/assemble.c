@@ -375,7 +375,7 @@ static bool leads_to_same(const struct compile_job *job, const struct record *re
 }
 
 /* Whether something was saved between being read here and being compiled: then it is not known which of the two was
- * compiled. */
+   compiled. */
 static bool is_torn(const struct compile_job *job) {
     if (!are_same(job, &job->worker->model.described_by)) return true;
     for (size_t i = 0; i < job->manifest.count; i++) {

@@ -215,7 +215,7 @@ static int open_withs(struct compile_job *job, const struct compile_request *req
 }
 
 /* Compilations of one project for one sandbox wait for one another. A text without a sandbox has a meaningless name: it
- * meets no other. */
+   meets no other. */
 static struct workspace *find_workspace(struct compile_job *job) {
     char key[768];
     job->is_alone = job->is_stream && !subject_of(job)[0] && !job->token[0];

@@ -1,5 +1,5 @@
 /* core: the engine. Sandboxes, their state machine and operation queues, events, recovery. Knows nothing of HTTP or of
- * the CLI. */
+   the CLI. */
 #ifndef CORE_CORE_H
 #define CORE_CORE_H
 

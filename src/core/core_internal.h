@@ -151,11 +151,6 @@ struct engine {
 
 /* ---- engine.c ---- */
 
-/* A part of the engine, one of whatever has a callback to come: the engine is closed when every open part is. */
-void engine_part_open(struct engine *engine);
-void engine_part_closed(void *engine);
-/* Close, if that is wanted and nothing is under way any more. */
-void engine_try_close(struct engine *engine);
 const char *event_slug(enum event_kind kind);
 
 /* Takes data over. The event is its sandbox's owner's for good; one without a sandbox, or of one that is in no map, is
@@ -164,6 +159,14 @@ void engine_event(struct engine *engine, enum event_kind kind, const char *sandb
 /* One without a sandbox that is a user's nevertheless. */
 void engine_event_of(struct engine *engine, enum event_kind kind, uid_t owner, json_t *data);
 void engine_log_error(struct engine *engine, const char *event, const char *sandbox_id, const struct error *error);
+
+/* ---- closing.c ---- */
+
+/* A part of the engine, one of whatever has a callback to come: the engine is closed when every open part is. */
+void engine_part_open(struct engine *engine);
+void engine_part_closed(void *engine);
+/* Close, if that is wanted and nothing is under way any more. */
+void engine_try_close(struct engine *engine);
 
 /* ---- answers.c ---- */
 

@@ -1,5 +1,5 @@
 /* A sandbox's queue: first come, first served. An exclusive job runs alone; others run side by side until an exclusive
- * one is in front. */
+   one is in front. */
 #include "core/queue.h"
 #include "core/core_internal.h"
 #include "core/sandbox/sandbox.h"

@@ -188,7 +188,7 @@ static int serve(struct daemon *daemon, struct error *reterr) {
 }
 
 /* Freed memory is merged at once. Left for later, as is the allocator's habit, the small pieces of a huge request would
- * be merged by the loop, a million in one turn, when it next frees something large. */
+   be merged by the loop, a million in one turn, when it next frees something large. */
 static void set_allocator(void) {
     mallopt(M_MXFAST, 0);
     /* Fixed: by itself the allocator would keep more the larger a stranger's request was. */

@@ -117,7 +117,7 @@ struct jail_profile {
 #define JAIL_STRICTEST_PROFILE "high"
 
 /* The built-in profiles: high, medium, low, and "compiler" (no network, 768 MiB, no cap on processes, exec of the VM's
- * helper only). */
+   helper only). */
 const struct jail_profile *jail_profiles(size_t *ret_count);
 const struct jail_profile *jail_profile_find(const char *name); /* NULL when unknown */
 

@@ -1,4 +1,5 @@
-/* A plan comes from the process that reads strangers' input: the launcher believes nothing of it. */
+/* Checks of plans in the launcher: a plan comes from the process that reads strangers' input, so each line of it is
+   checked. */
 #include "jail/plan.h"
 
 static int check_op(const struct jail_plan_op *op, struct error *reterr) {

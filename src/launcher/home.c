@@ -65,7 +65,7 @@ static bool is_slot_uid(uid_t uid) {
 }
 
 /* Give on what belonged to the uid of the home's earlier slot, and only that: a hard link to another user's file keeps
- * its owner.
+   its owner.
  */
 static void give_tree(const struct launcher *launcher, int directory_fd, uid_t from, int depth) {
     DIR *listing = depth < DEPTH_MAX ? open_listing(directory_fd, ".") : NULL;

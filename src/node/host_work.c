@@ -1,5 +1,5 @@
 /* Work for callers on the loop's thread pool, which has few threads: one caller's waits for its own, see
- * base/schedule/turns.h.
+   base/schedule/turns.h.
  */
 #include <stdlib.h>
 

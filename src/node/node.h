@@ -201,7 +201,7 @@ typedef void (*node_prepared_fn)(void *data, void *made, const struct term *reas
 int node_start(struct node_host *host, const struct node_spec *spec, const struct node_handler *handler, void *data,
                struct node **ret, struct error *reterr);
 /* Take up a node that ran before this daemon did: listen for its agent at once; the launcher's word on it comes with
- * node_adopted. */
+   node_adopted. */
 int node_expect(struct node_host *host, const char *name, const char *secret, enum node_kind kind,
                 const struct node_handler *handler, void *data, struct node **ret, struct error *reterr);
 void node_adopted(struct node *node, const struct link_node *info);

@@ -87,7 +87,7 @@ int channel_listen(struct channel *channel, struct node *node, const char *direc
 /* A whole frame, in one part or two (rest may be NULL), taken over; false when it can't be queued. */
 bool channel_send(struct channel *channel, struct buf *frame, struct buf *rest);
 /* Close every connection and the listener; each handle was counted in the node's open_handles and says
- * node_handle_closed. */
+   node_handle_closed. */
 void channel_close(struct channel *channel);
 void channel_take_dials(struct channel *channel); /* again, if it may: there are fewer strangers now */
 

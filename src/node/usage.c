@@ -1,4 +1,5 @@
-/* What a node uses, read from outside. Its cgroups tell memory and CPU time, v1 and v2 by different names. */
+/* What a node uses, read from outside: memory, CPU time and tasks from its cgroups, which v1 and v2 name differently,
+   its disks from the file systems that the launcher opened, and its traffic. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -91,7 +91,7 @@ static void add_toolchain(struct draft *draft, const struct node_host *host, con
     draft->executables[0] = keep_text(draft, "%s/beam.smp", toolchain->erts_bin);
     draft->executables[1] = keep_text(draft, "%s/erl_child_setup", toolchain->erts_bin);
     /* MALLOC_MMAP_THRESHOLD_: what loading code used goes back to the kernel, megabytes per idle node; smaller values
-     * save little more and cost time at every load. TZ: no look-ups of a time zone. */
+       save little more and cost time at every load. TZ: no look-ups of a time zone. */
     add_env(draft, keep_text(draft, "ROOTDIR=%s", toolchain->otp_root));
     add_env(draft, keep_text(draft, "BINDIR=%s", toolchain->erts_bin));
     static const char *const fixed[] = {"EMU=beam",

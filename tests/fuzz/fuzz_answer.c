@@ -1,5 +1,5 @@
 /* Any term as a compiler node's answer: what is accepted has only paths that a project or a build may have, and reads
- * back. */
+   back. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Decoding of base64. Input that is not exact base64 is refused. */
+/* Base64, written and read. Input that is not exact base64 is refused. */
 #include "base/data/base64.h"
 
 #include <string.h>

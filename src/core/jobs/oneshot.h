@@ -51,7 +51,7 @@ struct oneshot {
 };
 
 /* A new one-shot job for the request, in an allocation of size bytes that begins with it. NULL: the request is
- * answered. */
+   answered. */
 struct oneshot *oneshot_begin(struct engine *engine, struct request *request, size_t size);
 /* The end: answered and freed. */
 void oneshot_answer(struct oneshot *oneshot, json_t *result); /* takes the reference */

@@ -63,7 +63,7 @@ void metering_end(struct sandbox *sandbox);   /* it is gone */
 /* What the kernel tells: memory, CPU, disk, descriptors. Cheap. */
 void metering_look(struct sandbox *sandbox);
 /* The rest from the agent; done is called in any case, with NULL when the sandbox is gone. Not from inside, unless
- * there is no agent to ask or its last word is recent. */
+   there is no agent to ask or its last word is recent. */
 typedef void (*metering_done_fn)(void *data, struct sandbox *sandbox);
 void metering_ask(struct sandbox *sandbox, metering_done_fn done, void *data);
 /* The same for callers that ask many times a second: where the agent's last word is good enough they have it at once,

@@ -104,7 +104,7 @@ static const char *language_of(const struct sandbox *sandbox, json_t *params) {
 }
 
 /* Its node stays awake for a moment after the answer where the next question follows at once, no other process needs
- * the processor, and it may use all of one and doesn't. */
+   the processor, and it may use all of one and doesn't. */
 static bool decide_to_busy_wait(const struct job *job) {
     struct sandbox *sandbox = job->sandbox;
     struct engine *engine = sandbox->engine;

@@ -72,7 +72,7 @@ bool cgroup_yields(const struct cgroup_host *host, const char *node);
 int cgroup_lift_cpu(const struct cgroup_host *host, const char *node,
                     struct error *reterr); /* so that dying is quick, however busy the others are */
 /* Returns when it took effect; E_TIMEOUT: not yet, after so long. The kernel goes on with it, v1 when it is asked
- * again.
+   again.
  */
 int cgroup_freeze(const struct cgroup_host *host, const char *node, bool frozen, uint32_t wait_ms,
                   struct error *reterr);

@@ -36,7 +36,7 @@ static struct nftnl_rule *new_rule(const char *chain) {
 }
 
 /* Crash-only, as for rules themselves, where a few bytes can't be had: a rule with a condition missing would say
- * something else. */
+   something else. */
 static struct nftnl_expr *add(struct nftnl_rule *rule, const char *name) {
     struct nftnl_expr *expression = nftnl_expr_alloc(name);
     if (!expression) abort();
@@ -137,7 +137,7 @@ static void match_over_rate(struct nftnl_rule *rule, uint64_t bytes, uint64_t bu
 }
 
 /* Besides a second's worth, which the kernel always allows. A node that uses all of the rate is reported before
- * anything is dropped. */
+   anything is dropped. */
 static uint64_t burst_of(const struct egress_rule *wanted) {
     uint64_t least = BURST_MIN_BYTES, rate = wanted->number;
     if (wanted->verdict == EGRESS_TELL) return rate < least ? least - rate : 0;

@@ -123,7 +123,7 @@ static int remove_pair(struct netlink *outside, const struct egress_place *place
 }
 
 /* The kernel takes its time with the namespaces of the dead: the node that had this number may still have its
- * interface. */
+   interface. */
 static int make_pair_anew(struct netlink *outside, const struct egress_place *place, int node_fd,
                           struct error *reterr) {
     int result = make_pair(outside, place, node_fd, reterr);

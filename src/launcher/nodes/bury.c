@@ -46,7 +46,7 @@ void bury_start(struct launcher *launcher, struct jailed_node *node, struct requ
 }
 
 /* The node's init tells the program's signal as 128 and more; an adopted one has reported its status to its first
- * launcher. */
+   launcher. */
 static struct jail_death read_death(const struct launcher *launcher, const struct jailed_node *node) {
     struct jail_death death = {
         .cause = JAIL_CAUSE_UNKNOWN, .status = -1, .oom_kills = cgroup_oom_kills(&launcher->cgroups, node->name)};

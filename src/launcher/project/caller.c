@@ -19,7 +19,7 @@
 #include "launcher/project/project.h"
 
 /* Both ends of a unix connection report a peer, but only the accepting end's is the caller: on the other it is the
- * listener, maybe root. An accepted socket has its listener's name, and its peer none. */
+   listener, maybe root. An accepted socket has its listener's name, and its peer none. */
 static bool is_accepted(int fd) {
     struct sockaddr_un own = {0}, peer = {0};
     socklen_t own_size = sizeof own, peer_size = sizeof peer;

@@ -16,7 +16,7 @@
 #include "launcher/start/userns.h"
 
 /* The helper's own alarms are not enough, and a little shorter: it runs with the caller's uid, so the caller may stop
- * it. */
+   it. */
 enum { OPEN_PATIENCE_MS = (OPEN_TIMEOUT_S + 1) * 1000, STREAM_PATIENCE_MS = (STREAM_TIMEOUT_S + 1) * 1000 };
 
 struct opening {

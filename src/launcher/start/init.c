@@ -1,5 +1,5 @@
 /* The node's pid 1, already jailed: it filters itself and hands the listener out, starts the program, and from then on
- * only reaps, and stops every process when it is told to. */
+   only reaps, and stops every process when it is told to. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -36,7 +36,7 @@ static int install_silent_filter(const struct sock_fprog *filter, struct error *
 
 static int install_filter(const struct sock_fprog *filter, struct error *reterr) {
     /* Not WAIT_KILLABLE_RECV: a call taken by a launcher that then died must be open to interruption, or it waits for
-     * ever. */
+       ever. */
     long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, filter);
     if (fd < 0) return error_errno(reterr, errno, "install the system-call filter");
     if (fd != JAILED_LISTENER_FD) return error_set(reterr, E_SYSTEM, "the listener is descriptor %ld", fd);
@@ -80,7 +80,7 @@ static _Noreturn void start_program(const char *program, char *const *arguments,
 }
 
 /* To all of the namespace but itself. The kernel does it in one step, before a fork or after it: no process is left
- * out. */
+   out. */
 static void stop_all(int number) {
     (void)number;
     kill(-1, SIGSTOP);

@@ -1,5 +1,5 @@
 /* Raw system calls for hostile native code: attack_nif:syscall(Name, Arguments) and one that never gives its scheduler
- * back. */
+   back. */
 #include <erl_nif.h>
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Tests of the write-ahead buffer: each added record is in the files in the end, exactly once, whenever the daemon is
- * killed. */
+   killed. */
 #include "scratch.h"
 
 #include "audit_test.h"

@@ -119,7 +119,7 @@ static void a_file_may_share_its_twins_bytes(void **state) {
 }
 
 /* A thread of the pool takes the steps itself; here the test's own thread does. A sweep that begins meanwhile waits,
- * and keeps what was put. */
+   and keeps what was put. */
 static void a_put_in_steps_is_one_too(void **state) {
     struct fixture *fixture = *state;
     char digest[STORE_DIGEST_BYTES], twice[STORE_DIGEST_BYTES];
