@@ -5,7 +5,7 @@
 
 #include "compile/check/beam_files.h"
 #include "core/jobs/source_text.h"
-#include "core/permission.h"
+#include "core/policy/permission.h"
 #include "core/reload/reload_job.h"
 #include "core/sandbox/tree.h"
 

@@ -1,5 +1,5 @@
 /* watch: turning it on and off, and how it is doing. */
-#include "core/permission.h"
+#include "core/policy/permission.h"
 #include "core/sandbox/sandbox.h"
 #include "core/watch/watching.h"
 

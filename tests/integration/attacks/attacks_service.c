@@ -15,15 +15,15 @@
 #include "client/client.h"
 
 enum {
-    STRANGER = 12345,       /* a user without any rights */
-    STOPPER = 12346,        /* another, who has no processes but those of the attack */
-    STOPPED = 4,            /* as many as the daemon has threads, and a user compilations at once */
-    SENT_BYTES = 200000,    /* more than a pipe holds, of a file of 60 MiB */
-    CREATE_MAX_MS = 10000,  /* on a loaded machine; it took 39 s */
-    ANSWER_MAX_MS = 1000,   /* of a neighbour, while others spin */
-    DESTROY_MAX_MS = 500,   /* on a loaded machine; it takes 5 */
-    CPU_PERIOD_US = 100000, /* the kernel's own */
-    CPU_QUOTA_US = 2000,    /* 2 % */
+    STRANGER = 12345,                     /* a user without any rights */
+    STOPPER = 12346,                      /* another, who has no processes but those of the attack */
+    STOPPED = 4,                          /* as many as the daemon has threads, and a user compilations at once */
+    SENT_BYTES = 200000,                  /* more than a pipe holds, of a file of 60 MiB */
+    CREATE_MAX_MS = 10000,                /* on a loaded machine; it took 39 s */
+    ANSWER_MAX_MS = 1000,                 /* of a neighbour, while others spin */
+    DESTROY_MAX_MS = 500 * TEST_SLOWNESS, /* on a loaded machine; it takes 5 */
+    CPU_PERIOD_US = 100000,               /* the kernel's own */
+    CPU_QUOTA_US = 2000,                  /* 2 % */
 };
 
 static char *eval(struct scene *scene, const char *id, const char *code) {

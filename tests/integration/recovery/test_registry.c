@@ -15,7 +15,7 @@
 
 #define COUNTER EXAMPLES "/counter_erl"
 
-enum { BRIEF_MS = 4000 }; /* so long that it outlives its own start on a busy machine */
+enum { BRIEF_MS = 4000 * TEST_SLOWNESS }; /* so long that it outlives its own start on a busy machine */
 
 static const char *in_home(struct world *world, const char *name, char path[128]) {
     snprintf(path, 128, "%s/%s", world_home(world), name);

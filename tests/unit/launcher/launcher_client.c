@@ -27,7 +27,7 @@
 #include "folder.h"
 #include "launcher_client.h"
 
-enum { DEADLINE_MS = 10000 };
+enum { DEADLINE_MS = 10000 * TEST_SLOWNESS };
 
 static const char *program_path(const char *variable) {
     const char *path = getenv(variable);

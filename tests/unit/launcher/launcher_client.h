@@ -6,6 +6,7 @@
 
 #include "jail/plan.h"
 #include "jail/wire.h"
+#include "slowness.h"
 
 enum { USER_UID = 12345, OUTPUT_BYTES = 8192 };
 

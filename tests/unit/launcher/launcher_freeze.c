@@ -18,7 +18,7 @@
 
 #include "launcher_freeze.h"
 
-enum { WORK_DEADLINE_MS = 10000, STILL_MS = 20 };
+enum { WORK_DEADLINE_MS = 10000 * TEST_SLOWNESS, STILL_MS = 20 };
 
 static pid_t spawn_spinner(struct client *client, const char *node) {
     assert_true(client_spawn(client, node, "", "ids spin"));

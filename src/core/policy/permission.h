@@ -1,6 +1,6 @@
 /* permission: opening a path for a caller. */
-#ifndef CORE_PERMISSION_H
-#define CORE_PERMISSION_H
+#ifndef CORE_POLICY_PERMISSION_H
+#define CORE_POLICY_PERMISSION_H
 
 #include "core/core.h"
 #include "link/link.h"

@@ -1,5 +1,5 @@
 /* Opening a path for a caller: with the rights of the connection's peer, or by its standing permission. */
-#include "core/permission.h"
+#include "core/policy/permission.h"
 #include "core/core_internal.h"
 
 int caller_check_paths(const struct caller *caller, struct error *reterr) {
