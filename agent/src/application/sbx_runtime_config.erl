@@ -24,7 +24,9 @@ apply(Args) ->
     {Built, Sources} = read(Args),
     %% What is evaluated may read what was configured before.
     ok = sbx_config:add(Built),
-    adopt(evaluate(Built, Sources, Args)).
+    {Config, Lines} = sbx_unsuited:turn_off(evaluate(Built, Sources, Args)),
+    _ = Lines =:= [] orelse io:put_chars(user, Lines),
+    adopt(Config).
 
 %% Applies what is configured now, and tells the applications that run what became of their
 %% environment. After a failure all is as before.
@@ -35,8 +37,10 @@ change(Args) ->
     try
         {Built, Sources} = read(Args),
         %% What is evaluated sees what it would see at a start.
-        ok = sbx_config:add(difference(Built, ConfigBefore)),
-        ok = adopt(evaluate(Built, Sources, Args)),
+        {Suited, _Told} = sbx_unsuited:turn_off(Built),
+        ok = sbx_config:add(difference(Suited, ConfigBefore)),
+        {Config, _Lines} = sbx_unsuited:turn_off(evaluate(Suited, Sources, Args)),
+        ok = adopt(Config),
         {ok, #{applications => lists:append([told(App, Env) || {App, Env} <- Before])}}
     catch
         throw:{start, Text} ->

@@ -10,10 +10,14 @@
 #define SECRET "swordfish-7731"
 #define FILE_SECRET "marlin-4410-marlin"
 
+/* With what a stock endpoint has for developers. */
 static void write_config(struct world *world, const char *colour) {
-    char text[256];
+    char text[512];
     snprintf(text, sizeof text,
-             "import Config\nconfig :shop, colour: :%s, nested: [a: 1, b: 2]\nconfig :logger, level: :debug\n", colour);
+             "import Config\nconfig :shop, Shop.Endpoint, port: 4000, code_reloader: true,\n"
+             "  watchers: [esbuild: {Esbuild, :install_and_run, [:shop, []]}, npx: [\"tailwind\", \"--watch\"]]\n"
+             "config :shop, colour: :%s, nested: [a: 1, b: 2]\nconfig :logger, level: :debug\n",
+             colour);
     world_file(world, "shop/config/config.exs", text);
 }
 
@@ -64,6 +68,20 @@ static void everything_is_configured_in_its_order(void **state) {
     assert_text(world, "Application.get_env(:kernel, :logger_level)", ":notice");
     json_decref(world_op(world, "restart", "{s:s, s:b}", "id", "shop", "fresh", 1));
     assert_text(world, "Shop.values()", "[:green, [a: 1, b: 3], \"" SECRET "\", :red, \"" FILE_SECRET "\"]");
+}
+
+static bool has_said(struct world *world, const char *words) {
+    json_t *records = world_op(world, "logs", "{s:s, s:s}", "id", "shop", "grep", words);
+    bool is_said = json_array_size(records) > 0;
+    json_decref(records);
+    return is_said;
+}
+
+static void what_no_sandbox_can_do_is_turned_off(void **state) {
+    struct world *world = *state;
+    assert_text(world, "Application.get_env(:shop, Shop.Endpoint)", "[port: 4000, code_reloader: false, watchers: []]");
+    assert_true(has_said(world, "turned off in Shop.Endpoint: "));
+    assert_true(has_said(world, "watchers (esbuild, npx), which run programs of the host"));
 }
 
 /* ---- while it runs ---- */
@@ -331,6 +349,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_missing_variable_is_named),
         cmocka_unit_test(everything_is_configured_in_its_order),
+        cmocka_unit_test(what_no_sandbox_can_do_is_turned_off),
         cmocka_unit_test(another_configuration_is_told_and_applied),
         cmocka_unit_test(one_that_fails_changes_nothing),
         cmocka_unit_test(a_save_is_told_and_a_restart_applies_it),
