@@ -1,7 +1,8 @@
 #!/bin/sh
-# Sandboxes of one project on the system's toolchain and on those of other roots, in one service: each answers with its own
-# OTP, is reloaded under load with its state kept, and is created warm.
-# usage: tools/toolchains/several.sh BUILD_DIR ROOT…
+# Sandboxes of one project on the system's toolchain and on others, in one service: each answers with its own OTP and
+# Elixir, is reloaded under load with its state kept, restarted with its state, and created warm.
+# usage: tools/toolchains/several.sh BUILD_DIR ROOT… (or OTP:ELIXIR, two installations on this machine). ROUNDS=9 is how
+# often each is created.
 set -eu
 
 build=$(cd "${1:?"usage: several.sh BUILD_DIR ROOT…"}" && pwd)
@@ -29,7 +30,10 @@ fail() {
 names=system
 mkdir "$SANDBOX_HOME"
 for root; do
-    name=$(basename "${root%/lib/erlang:*}")
+    case $root in
+    *:*) name=$(basename "${root%/lib/erlang:*}")-$(basename "${root#*:}") ;;
+    *) name=$(basename "$root") ;;
+    esac
     names="$names $name"
     case $root in
     *:*) printf '[toolchain %s]\notp = %s\nelixir = %s\n' "$name" "${root%:*}" "${root#*:}" ;;
@@ -43,13 +47,19 @@ for name in $names; do
     "$sandbox" create "on-$name" "$work/$name" --toolchain "$name" --app counter >/dev/null 2>&1 ||
         fail "create on $name: $("$sandbox" create "on-$name" "$work/$name" --toolchain "$name" --app counter 2>&1)"
 done
-releases=$(for name in $names; do "$sandbox" eval "on-$name" 'System.otp_release()'; done | sort -u | wc -l)
-[ "$releases" = "$(echo "$names" | wc -w)" ] || fail "they do not answer with releases of their own"
+
+# What is listed is what answers.
+for name in $names; do
+    listed=$("$sandbox" toolchains --json | jq -r --arg name "$name" '.[] | select(.name == $name) | "\(.otp | split(".")[0]) \(.elixir)"')
+    answer=$("$sandbox" eval "on-$name" 'IO.iodata_to_binary([System.otp_release(), " ", System.version()])' | tr -d '"')
+    [ "$listed" = "$answer" ] || fail "$name is listed as $listed and answers $answer"
+done
 
 # A process of the sandbox counts all the while; the reload's new code adds a function and a field of nothing else.
 load='Process.register(spawn(fn -> Stream.repeatedly(fn -> Counter.increment() end) |> Stream.run() end), :load); :ok'
-for name in $names; do "$sandbox" eval "on-$name" "$load" >/dev/null; done
+no_load='load = Process.monitor(:load); Process.exit(Process.whereis(:load), :kill); receive do {:DOWN, ^load, _, _, _} -> :ok end'
 for name in $names; do
+    "$sandbox" eval "on-$name" "$load" >/dev/null
     before=$("$sandbox" eval "on-$name" 'Counter.value()')
     [ "$before" -gt 0 ] || fail "nothing counts on $name"
     sed -i 's/  def init(initial), do: {:ok, initial}/&\n\n  def added, do: :added/' "$work/$name/lib/counter/server.ex"
@@ -61,8 +71,12 @@ for name in $names; do
     esac
     value=$(echo "$after" | sed 's/.*, \([0-9]*\)}.*/\1/')
     [ "$value" -gt "$before" ] || fail "the state was not kept on $name: $before, then $value"
-    echo "$name: OTP $("$sandbox" eval "on-$name" 'System.otp_release()'), reloaded under load, $before then $value counted"
-    "$sandbox" eval "on-$name" 'Process.exit(Process.whereis(:load), :kill)' >/dev/null
+    "$sandbox" eval "on-$name" "$no_load" >/dev/null
+    value=$("$sandbox" eval "on-$name" 'Counter.value()')
+    "$sandbox" restart "on-$name" >/dev/null 2>&1 || fail "restart on $name"
+    after=$("$sandbox" eval "on-$name" 'Counter.value()')
+    [ "$value" = "$after" ] || fail "the restart on $name lost the state: $value, then $after"
+    echo "$name: OTP and Elixir $("$sandbox" eval "on-$name" '{System.otp_release(), System.version()}'), reloaded under load: $before then $value counted; restarted with that"
 done
 
 # Warm creates: what was compiled before, on nodes that have booted. Rounds alternate, so that all see the same machine.
