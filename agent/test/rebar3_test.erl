@@ -98,7 +98,15 @@ refused_test() ->
     [Format] = messages(Compile([{"rebar.config", "just_an_atom.\n"}])),
     ?assertNotEqual(nomatch, string:find(Format, "just_an_atom")),
     [Missing] = messages(Compile([{"rebar.config", "{deps, [r3_gone]}.\n"}])),
-    ?assertMatch(<<"the dependency r3_gone is not in the project", _/binary>>, Missing).
+    ?assertMatch(<<"the dependency r3_gone is not in the project", _/binary>>, Missing),
+    [Locked] = messages(Compile([
+        {"rebar.config", "{deps, [r3_dep]}.\n"},
+        app("deps/r3_dep/", "r3_dep", "[kernel, stdlib]"),
+        {"deps/r3_dep/src/r3_dep.erl", module("r3_dep", "x() -> 1.")},
+        {"deps/r3_dep/rebar.config", "{deps, [r3_gone]}.\n"},
+        {"deps/r3_dep/rebar.lock", "{\"1.1.0\", [{<<\"r3_gone\">>, {pkg, <<\"r3_gone\">>, <<\"1.0.0\">>}, 0}]}.\n"}
+    ])),
+    ?assertEqual(Missing, Locked).
 
 %% Modules of a project may have the names of rebar3's own.
 names_of_rebar3_test() ->

@@ -154,8 +154,10 @@ dependency_dirs(Profile) -> ?DEPENDENCY_DIRS ++ [filename:join(["_build", Profil
 names(Config) ->
     [dependency_name(Dep) || Dep <- proplists:get_value(deps, Config, [])].
 
+%% rebar3 takes what a dependency's lock lists, where names are binaries.
 dependency_name(Name) when is_atom(Name) -> Name;
-dependency_name(Dep) -> element(1, Dep).
+dependency_name(Name) when is_binary(Name) -> binary_to_atom(Name);
+dependency_name(Dep) -> dependency_name(element(1, Dep)).
 
 add_dependency(Name, #{root := Root, dirs := Parents} = Found) ->
     Candidates = [filename:join([Root, Parent, Name]) || Parent <- Parents],
