@@ -10,8 +10,8 @@ bare_node_test() ->
     Vm = vm:start(#{}),
     runner:steps(Vm, [
         fun servers/1, fun every_state/1, fun migrations/1, fun machines/1, fun handlers/1, fun special/1,
-        fun supervisors/1, fun restarts_what_changed/1, fun comes_and_goes/1, fun way_back/1, fun dry/1,
-        fun dry_on_probation/1, fun following/1, fun many/1, fun latecomers/1
+        fun supervisors/1, fun restarts_what_changed/1, fun comes_and_goes/1, fun deleted_with_processes/1,
+        fun way_back/1, fun dry/1, fun dry_on_probation/1, fun following/1, fun many/1, fun latecomers/1
     ]),
     ending:in_order(daemon_leaves(Vm)).
 
@@ -223,6 +223,28 @@ comes_and_goes(Vm) ->
     ?assertEqual({true, 1}, reloads:eval(Vm, "{code:add_patha(\"ebin\"), on_path:f()}")),
     {ok, _} = reloads:reload(Vm, reloads:delete(B, 2)),
     ?assertMatch({'EXIT', {undef, _}}, reloads:eval(Vm, "catch on_path:f()")).
+
+%% A module that is deleted while a process runs it: nothing changes, unless its supervisor ends the
+%% process, and no process breaks later.
+deleted_with_processes(Vm) ->
+    Till = reloads:compile(reloads:server("till", one, ["f() -> 1.\n", ?SAME])),
+    Cash = reloads:compile(reloads:server("cash", one, ["f() -> 2.\n", ?SAME])),
+    S1 = reloads:compile(reloads:supervisor("till_sup", [{it, till, 1}])),
+    S2 = reloads:compile(reloads:supervisor("till_sup", [{it, cash, 1}])),
+    S3 = reloads:compile(reloads:supervisor("till_sup", [])),
+    {ok, _} = reloads:reload(Vm, reloads:new(Till ++ S1)),
+    _ = reloads:spawn_supervisor(Vm, till_sup),
+    ok = reloads:eval(Vm, "gen_server:call(till, {become, grown})"),
+    Renamed = reloads:new(Cash) ++ reloads:change(S1, S2, 2) ++ reloads:delete(Till, 2),
+    {error, #{message := Message}} = reloads:reload(Vm, Renamed),
+    ?assertMatch(<<"a process runs a module that is deleted (till)", _/binary>>, Message),
+    ?assertEqual(grown, reloads:eval(Vm, "gen_server:call(till, get)")),
+    %% With its child restarted the module may go. What takes that back leaves no process of the new.
+    {ok, _} = reloads:reload(Vm, Renamed, #{restart_changed => true, settle => revert}),
+    ?assertEqual(grown, reloads:eval(Vm, "gen_server:call(till, get)")),
+    ?assertEqual(undefined, reloads:eval(Vm, "whereis(cash)")),
+    {ok, _} = reloads:reload(Vm, reloads:change(S1, S3, 2) ++ reloads:delete(Till, 2)),
+    ?assertEqual(undefined, reloads:eval(Vm, "whereis(till)")).
 
 %% The newer code migrates the state down before it is replaced.
 way_back(Vm) ->

@@ -142,14 +142,16 @@ notes(StillUsed, Unrestored) ->
 
 %% Runs after the processes have resumed, so they are searched again.
 revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, users = Before} = Reload) ->
-    #{users := Users} = sbx_reload_users:find(Modules),
+    #{users := Found} = sbx_reload_users:find(Modules),
+    Users = Found ++ of_deleted_modules(Before, Found, Reload),
     Late = suspend_or_name(Users),
     kill(Late),
     Living = Users -- Late,
     Asked = asked_anew(Living, Reload),
     StillUsed = unload(true, Reload),
     Workers = [User || #user{kind = Kind} = User <- Living, Kind =/= supervisor],
-    Lost = ask_again(Asked) ++ restore(Workers, Reports, ?RESTORE_TIMEOUT_MS),
+    Homeless = of_new_modules(Workers, Reload),
+    Lost = Homeless ++ ask_again(Asked -- Homeless) ++ restore(Workers -- Homeless, Reports, ?RESTORE_TIMEOUT_MS),
     kill(Lost),
     Specs = sbx_reload_migrate:specs_again([User || #user{kind = supervisor} = User <- Living]),
     sbx_reload_intensity:raise(Reload#reload.parents),
@@ -159,6 +161,20 @@ revert_running(#reload{modules = Modules, reports = Reports, actions = Actions, 
     Dead = [User || #user{pid = Pid, kind = Kind} = User <- Before, Kind =/= supervisor, not is_process_alive(Pid)],
     Unrestored = give_to_successors(copies(Dead, Reload), Reload) + length(kept_inside(Dead, Reload)),
     notes(StillUsed, Unrestored).
+
+%% Those that were left suspended. A search does not find them, since their module is not loaded.
+of_deleted_modules(Before, Found, #reload{changes = Changes}) ->
+    Deleted = [Module || #change{module = Module, action = delete} <- Changes],
+    [
+        User
+     || #user{pid = Pid, modules = Modules} = User <- Before, Modules -- Deleted =/= Modules,
+        is_process_alive(Pid), not lists:keymember(Pid, #user.pid, Found)
+    ].
+
+%% Processes of modules that there are no more. Their supervisors start what the old code names.
+of_new_modules(Users, #reload{changes = Changes}) ->
+    New = [Module || #change{module = Module, action = load, old_beam = nil} <- Changes],
+    [User || #user{modules = Modules} = User <- Users, Modules -- New =/= Modules].
 
 suspend_or_name(Users) ->
     Pids = [Pid || #user{pid = Pid} <- Users],

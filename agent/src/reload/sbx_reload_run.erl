@@ -58,7 +58,8 @@ change(Ready) ->
         fun load/1,
         fun migrate_up/1,
         fun resume/1,
-        fun children/1
+        fun children/1,
+        fun vacate/1
     ],
     case steps(Steps, Ready) of
         {ok, Done} ->
@@ -201,6 +202,7 @@ find(#reload{modules = Modules} = Reload) ->
     sbx_reload:phase(<<"find">>),
     #{users := Users, plain := Plain, seen := Seen} = sbx_reload_users:find(Modules),
     Statems = lists:usort(lists:append([Ms || #user{kind = statem, modules = Ms} <- Users])),
+    ok = refuse_gone([Pid || {Pid, Module} <- Plain, lists:member(Module, deleted(Reload))], Reload),
     Warned = lists:foldl(fun warn_plain/2, Reload, lists:sublist(Plain, 20)),
     Found = Warned#reload{
         users = Users,
@@ -214,6 +216,20 @@ find(#reload{modules = Modules} = Reload) ->
 warn_plain({Pid, Module}, Reload) ->
     Format = "~ts runs ~ts and takes no system messages: it goes on with the old code until it calls the module anew",
     warn(sbx_reload_text:text(Format, [sbx_reload_text:pid(Pid), sbx_reason:module_name(Module)]), Reload).
+
+deleted(#reload{changes = Changes}) ->
+    [Module || #change{module = Module, action = delete} <- Changes].
+
+%% Their next message, or their next call, would end them.
+refuse_gone([], _Reload) ->
+    ok;
+refuse_gone([Pid | _] = Pids, Reload) ->
+    Count = case Pids of [_] -> "a process runs"; _ -> io_lib:format("~b processes run", [length(Pids)]) end,
+    Format = "~ts a module that is deleted (~ts), as ~ts does. Keep the module, or have the supervisor end such processes: "
+        "it ends children that it no longer names, and with --restart-changed it restarts those whose specification changed",
+    Gone = lists:join(", ", [sbx_reason:module_name(Module) || Module <- deleted(Reload)]),
+    Text = sbx_reload_text:text(Format, [Count, Gone, sbx_reload_text:pid(Pid)]),
+    fail(supervisor, Text, #{process => sbx_reload_text:pid(Pid)}, Reload).
 
 modes(Modules) ->
     maps:from_list([{Module, sbx_reload_migrate:callback_mode(Module)} || Module <- Modules]).
@@ -333,13 +349,23 @@ migrate_up(Reload) ->
 resume(#reload{users = Users, paused_us = Paused} = Reload) ->
     sbx_reload:phase(<<"resume">>),
     sbx_reload_intensity:raise(Reload#reload.parents),
-    ok = sbx_reload_sysmsg:resume([Pid || #user{pid = Pid} <- Users], Reload#reload.monitors, ?RESUME_TIMEOUT_MS),
+    Pids = [Pid || #user{pid = Pid} <- Users] -- stranded(Reload),
+    ok = sbx_reload_sysmsg:resume(Pids, Reload#reload.monitors, ?RESUME_TIMEOUT_MS),
     sbx_reload_sysmsg:resume_async(Reload#reload.halted),
     Pause = case Users of [] -> 0; _ -> now_us() - Paused end,
     note(Reload#reload{pause_us = Pause, resumed = true, halted = []}).
 
 children(Reload) ->
     sbx_reload_children:change(sbx_reload_child_list:update(Reload), fun note/1).
+
+%% Processes of deleted modules stay suspended until their supervisors have ended them.
+stranded(#reload{users = Users} = Reload) ->
+    Deleted = deleted(Reload),
+    [Pid || #user{pid = Pid, modules = Modules} <- Users, Modules -- Deleted =/= Modules].
+
+vacate(Reload) ->
+    ok = refuse_gone([Pid || Pid <- stranded(Reload), is_process_alive(Pid)], Reload),
+    Reload.
 
 %% Outcomes
 
