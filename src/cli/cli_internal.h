@@ -97,6 +97,8 @@ void states_lines(const struct cli *cli, json_t *states);
 /* ---- watch_line.c: what became of a save, on stderr ---- */
 
 void watch_line(const struct cli *cli, json_t *event);
+/* What a reload warns of, in its own words, each on a line. */
+void reload_warnings_print(const struct cli *cli, json_t *warnings);
 
 /* ---- source_line.c ---- */
 

@@ -16,7 +16,7 @@
     X(WATCH, "watch", "whether changes of a sandbox's source are seen", "state, detail")                               \
     X(WATCH_RELOADED, "watch_reloaded", "what was saved runs, or makes no difference",                                 \
       "status, files, file_count, compiled, compiled_count, modules, module_count, removed_count, processes, "         \
-      "pause_us, since_save_us, duration_us, compilation_time_ms, warnings")                                           \
+      "pause_us, since_save_us, duration_us, compilation_time_ms, warnings, reload_warnings")                          \
     X(WATCH_FAILED, "watch_failed", "what was saved could not be compiled or loaded; what ran before runs",            \
       "the problem, files, file_count, errors, warnings")                                                              \
     X(DESTROYED, "destroyed", "a sandbox is gone with all it had", "")                                                 \

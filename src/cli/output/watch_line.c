@@ -34,6 +34,17 @@ static void append_reloaded(struct buf *line, json_t *data) {
         buf_printf(line, ", %zu process%s", processes, processes == 1 ? " kept its state" : "es kept their state");
 }
 
+void reload_warnings_print(const struct cli *cli, json_t *warnings) {
+    size_t index;
+    json_t *warning;
+    json_array_foreach(warnings, index, warning) {
+        fprintf(stderr, "%swarning:%s ", style_code(cli->err_colour, STYLE_YELLOW),
+                style_code(cli->err_colour, STYLE_PLAIN));
+        text_print(stderr, json_string_value(warning));
+        fputc('\n', stderr);
+    }
+}
+
 static void print_reloaded(const struct cli *cli, json_t *data) {
     CLEANUP(buf_free) struct buf line = BUF_INIT;
     size_t compiled = number_of(data, "compiled_count");
@@ -51,6 +62,14 @@ static void print_reloaded(const struct cli *cli, json_t *data) {
     format_duration_ms(json_integer_value(json_object_get(data, "since_save_us")) / 1000, &line);
     fprintf(stderr, "%s\n", buf_string(&line));
     diagnostics_print(cli, SEVERITY_WARNING, json_object_get(data, "warnings"));
+    reload_warnings_print(cli, json_object_get(data, "reload_warnings"));
+}
+
+static void print_taken_back(const struct cli *cli, json_t *data) {
+    const char *detail = json_string_value(json_object_get(data, "detail"));
+    fprintf(stderr, "%s✗%s ", style_code(cli->err_colour, STYLE_RED), style_code(cli->err_colour, STYLE_PLAIN));
+    text_print(stderr, detail ? detail : "the new code was taken back");
+    fprintf(stderr, "; what ran before runs on\n");
 }
 
 static void print_failed(const struct cli *cli, json_t *data) {
@@ -83,7 +102,10 @@ void watch_line(const struct cli *cli, json_t *event) {
     static const struct {
         const char *kind;
         void (*print)(const struct cli *cli, json_t *data);
-    } printers[] = {{"watch_reloaded", print_reloaded}, {"watch_failed", print_failed}, {"watch", print_state}};
+    } printers[] = {{"watch_reloaded", print_reloaded},
+                    {"watch_failed", print_failed},
+                    {"rolled_back", print_taken_back},
+                    {"watch", print_state}};
     const char *kind = json_string_value(json_object_get(event, "kind"));
     for (size_t i = 0; i < ARRAY_SIZE(printers); i++)
         if (string_equal(printers[i].kind, kind)) printers[i].print(cli, json_object_get(event, "data"));

@@ -66,17 +66,6 @@ static void print_configuration(json_t *configuration) {
     }
 }
 
-static void print_warnings(const struct cli *cli, json_t *warnings) {
-    size_t index;
-    json_t *warning;
-    json_array_foreach(warnings, index, warning) {
-        fprintf(stderr, "%swarning:%s ", style_code(cli->err_colour, STYLE_YELLOW),
-                style_code(cli->err_colour, STYLE_PLAIN));
-        text_print(stderr, json_string_value(warning));
-        fputc('\n', stderr);
-    }
-}
-
 static int read_input(struct buf *text, struct error *reterr) {
     size_t got = 1;
     while (got > 0 && text->size <= INPUT_MAX_BYTES && buf_reserve(text, INPUT_CHUNK_BYTES)) {
@@ -126,7 +115,7 @@ int verb_reload(struct cli *cli, const struct op *op, struct arguments *argument
         return 0;
     }
     diagnostics_print(cli, SEVERITY_WARNING, json_at(result, "compilation.warnings"));
-    print_warnings(cli, json_object_get(result, "warnings"));
+    reload_warnings_print(cli, json_object_get(result, "warnings"));
     summarize(cli, result);
     print_configuration(json_object_get(result, "configuration"));
     return 0;

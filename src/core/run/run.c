@@ -95,7 +95,8 @@ static void on_logs_over(struct request *request, json_t *result, const struct e
 
 /* What became of a save is told between the application's own words. */
 static void tell_watch(struct run *run, const char *kind, json_t *event) {
-    if (run->ending || run->cancelled || !kind || !string_starts(kind, "watch")) return;
+    if (run->ending || run->cancelled || !kind) return;
+    if (!string_starts(kind, "watch") && strcmp(kind, "rolled_back") != 0) return;
     run->request->item(run->request, json_pack("{s:s, s:O}", "sandbox_id", run->id, "event", event));
 }
 

@@ -63,6 +63,8 @@ static void tell_good(struct watching *watching, json_t *result) {
     json_object_set_new(outcome, "removed_count", json_integer(removed_count(json_object_get(result, "modules"))));
     if (is_configured) json_object_set_new(outcome, "configuration", json_string("changed"));
     json_object_set_new(outcome, "warnings", first_of(is_change ? warnings : NULL, WATCH_DIAGNOSTICS_TOLD));
+    json_object_set_new(outcome, "reload_warnings",
+                        first_of(json_object_get(result, "warnings"), WATCH_DIAGNOSTICS_TOLD));
     json_decref(take_ptr(watching->failure));
     if (is_change) watching->reload_count++;
     if (is_change || is_configured || had_failed || watching->bringing_count > 0) {

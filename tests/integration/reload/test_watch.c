@@ -65,6 +65,20 @@ static void a_save_runs(struct world *world) {
     tally_assert_answers(world, "{two,2}");
 }
 
+/* A process without system messages goes on with the code that it began with. */
+static void warnings_of_a_reload_are_told(struct world *world) {
+    uint64_t before = world_now(world);
+    tally_write_version(world, "lingering", "code_change(_, N, _) -> {ok, N}.\nlinger() -> receive stop -> ok end.");
+    json_decref(wait_watch(world, before, "watch_reloaded", "status", "hot_reloaded"));
+    tally_assert_eval(world, "register(lingers, spawn(tally, linger, []))", "true");
+    json_t *told = save_and_wait(world, "two");
+    const char *warning = json_string_value(json_array_get(json_object_get(told, "reload_warnings"), 0));
+    assert_non_null(warning);
+    assert_non_null(strstr(warning, "runs tally and takes no system messages"));
+    json_decref(told);
+    tally_assert_eval(world, "lingers ! stop", "stop");
+}
+
 static void an_error_is_told_and_clears(struct world *world) {
     uint64_t before = world_now(world);
     tally_write_version(world, "two", "code_change(_, State, _) -> {ok, State");
@@ -218,6 +232,7 @@ static void what_is_saved_runs(void **state) {
     assert_int_equal(symlink(tally_write_version(world, "one", NULL), link), 0);
     create_watched(world, link);
     a_save_runs(world);
+    warnings_of_a_reload_are_told(world);
     an_error_is_told_and_clears(world);
     what_makes_no_difference_changes_nothing(world);
     off_is_off(world);
