@@ -56,7 +56,7 @@ for name in $names; do
 done
 
 # A process of the sandbox counts all the while; the reload's new code adds a function and a field of nothing else.
-load='Process.register(spawn(fn -> Stream.repeatedly(fn -> Counter.increment() end) |> Stream.run() end), :load); :ok'
+load='Counter.increment(); Process.register(spawn(fn -> Stream.repeatedly(fn -> Counter.increment() end) |> Stream.run() end), :load); :ok'
 no_load='load = Process.monitor(:load); Process.exit(Process.whereis(:load), :kill); receive do {:DOWN, ^load, _, _, _} -> :ok end'
 for name in $names; do
     "$sandbox" eval "on-$name" "$load" >/dev/null

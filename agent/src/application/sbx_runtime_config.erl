@@ -96,7 +96,7 @@ set_level(Level) ->
 %% What the first has that the second has not.
 -spec difference(config(), config()) -> config().
 difference(Config, Other) ->
-    [{App, Different} || {App, Values} <- Config, (Different = Values -- values(App, Other)) =/= []].
+    [{App, Different} || {App, Values} <- Config, Different <- [Values -- values(App, Other)], Different =/= []].
 
 values(App, Config) ->
     proplists:get_value(App, Config, []).
