@@ -194,11 +194,9 @@ static void on_probe_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 
 static void on_probe_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes) {
     struct probe *probe = stream->data;
-    if (count >= 0) {
-        buf_append(&probe->answer, bytes->base, (size_t)count);
-        return;
-    }
-    end_probe(probe);
+    if (count > 0) buf_append(&probe->answer, bytes->base, (size_t)count);
+    /* One that says too much could go on until the deadline, and keep the loop at reading. */
+    if (count < 0 || probe->answer.failed) end_probe(probe);
 }
 
 static void on_probe_spawned(void *data, const struct link_node *node, const struct error *error) {

@@ -1,10 +1,10 @@
 /* In the place of a VM, in a toolchain of a user's: what it says is as a VM's. Files in its folder say what else it
-   does: `much` has it say more than a VM does, `long` has it work for a while and say when. */
+   does: `much` has it say more without end, `long` has it work for a while and say when. */
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MUCH_BYTES = 900 * 1000, WORK_MS = 150 };
+enum { WORK_MS = 150 };
 
 static long long now_ms(void) {
     struct timespec now;
@@ -20,8 +20,8 @@ int main(void) {
         return 1;
     }
     printf("SBXBOOT AAAA\n");
-    int more = access("/toolchain/otp/much", F_OK) == 0 ? MUCH_BYTES : 0;
-    while (more-- > 0) putchar('\n');
+    if (access("/toolchain/otp/much", F_OK) == 0)
+        while (putchar('\n') != EOF) continue;
     printf("OTP_RELEASE 27\nOTP_VERSION 27.1\n");
     return 0;
 }
