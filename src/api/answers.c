@@ -12,18 +12,19 @@ enum {
 
 /* ---- what waits to be printed ---- */
 
-static size_t prints(const struct api *api, const uid_t *uid) {
-    size_t count = direct_prints(api, uid);
+static size_t prints(const struct api *api, const uid_t *principal) {
+    size_t count = direct_prints(api, principal);
     const struct exchange *exchange;
     TAILQ_FOREACH(exchange, &api->exchanges, link) {
-        count += exchange->prints && (!uid || exchange->connection->caller.uid == *uid);
+        count += exchange->prints && exchange_is_of(exchange, principal);
     }
     return count;
 }
 
 /* What was asked for has been done by now: it must not look as if asking again were harmless. */
 int answers_admit_value(const struct api *api, const struct caller *caller, struct error *reterr) {
-    struct share share = {.all = PRINTS, .used = prints(api, NULL) + 1, .own = prints(api, &caller->uid) + 1};
+    uid_t principal = api_principal(api, caller->uid);
+    struct share share = {.all = PRINTS, .used = prints(api, NULL) + 1, .own = prints(api, &principal) + 1};
     if (quotas_is_fair(api->config.quotas, caller->uid, &share)) return 0;
     return error_set(reterr, E_DISCARDED, "%d long answers are being printed, %d of them for this user",
                      (int)share.used - 1, (int)share.own - 1);
@@ -31,20 +32,21 @@ int answers_admit_value(const struct api *api, const struct caller *caller, stru
 
 /* ---- what waits to be read ---- */
 
-/* Of one caller, or of all. */
-static size_t held(const struct api *api, const uid_t *uid) {
-    size_t bytes = direct_answer_bytes(api, uid);
+/* Of one principal, or of all. */
+static size_t held(const struct api *api, const uid_t *principal) {
+    size_t bytes = direct_answer_bytes(api, principal);
     const struct exchange *exchange;
     TAILQ_FOREACH(exchange, &api->exchanges, link) {
-        bool is_meant = !uid || exchange->request.caller.uid == *uid; /* its connection may be gone */
-        if (is_meant && exchange->answer && !exchange->in_work) bytes += exchange->answer->size;
+        if (exchange_is_of(exchange, principal) && exchange->answer && !exchange->in_work)
+            bytes += exchange->answer->size;
     }
     return bytes;
 }
 
 /* The answer itself is among those that are held. */
 int answers_admit(const struct api *api, const struct caller *caller, struct error *reterr) {
-    struct share share = {.all = ANSWERS_BYTES, .used = held(api, NULL), .own = held(api, &caller->uid)};
+    uid_t principal = api_principal(api, caller->uid);
+    struct share share = {.all = ANSWERS_BYTES, .used = held(api, NULL), .own = held(api, &principal)};
     if (quotas_is_fair(api->config.quotas, caller->uid, &share)) return 0;
     return error_set(reterr, E_DISCARDED,
                      "answers of %llu bytes, with this one, wait to be read, %llu of them by this user",
@@ -83,7 +85,7 @@ void answers_free(struct api *api, uid_t uid, void *data, size_t size) {
     }
     *freeing = (struct freeing){.work = {.run = run, .done = on_done}, .api = api, .data = data};
     api->freeing_count++;
-    loop_work_submit(&api->workers, uid, &freeing->work);
+    loop_work_submit(&api->workers, api_principal(api, uid), &freeing->work);
 }
 
 /* Not behind what the same caller has printed: that it is much is why it goes. */
@@ -95,5 +97,5 @@ void answers_discard(struct api *api, uid_t uid, json_t *value) {
     }
     *freeing = (struct freeing){.work = {.run = run, .done = on_done}, .api = api, .value = value};
     api->freeing_count++;
-    loop_work_submit(&api->workers, UINT64_C(1) << 32 | uid, &freeing->work);
+    loop_work_submit(&api->workers, UINT64_C(1) << 32 | api_principal(api, uid), &freeing->work);
 }

@@ -77,10 +77,14 @@ void api_run_soon(struct api *api) {
     uv_idle_start(&api->mhd_idle, on_mhd_turn);
 }
 
+uid_t api_principal(const struct api *api, uid_t uid) {
+    return quotas_principal(api->config.quotas, uid);
+}
+
 /* Root and the service's own user wait for no turn. */
 bool api_must_wait(struct api *api, uid_t uid, struct loop_waiter *turn) {
     if (api->config.quotas && !quotas_is_bound(api->config.quotas, uid)) return false;
-    return loop_turns_wait(&api->turns, uid, turn);
+    return loop_turns_wait(&api->turns, api_principal(api, uid), turn);
 }
 
 /* ---- callers who leave while we work: MHD does not look at suspended connections ---- */

@@ -95,7 +95,7 @@ struct listener {
     uv_poll_t poll;
     uv_idle_t turn;      /* while connections wait */
     uv_timer_t again;    /* while none can be accepted */
-    struct fair waiting; /* accepted ones that the HTTP server has not been given yet; by uid */
+    struct fair waiting; /* accepted ones that the HTTP server has not been given yet; by principal */
 };
 
 int listener_open(struct api *api, struct error *reterr);
@@ -111,7 +111,7 @@ TAILQ_HEAD(exchange_list, exchange);
 struct remembered {
     TAILQ_ENTRY(remembered) link;
     char *key;
-    uid_t uid;
+    uid_t principal;
     bool is_bound; /* by quotas */
     uint8_t fingerprint[FINGERPRINT_BYTES];
     struct answer *answer; /* NULL: the first request is still running */
@@ -127,8 +127,9 @@ struct idempotency {
 };
 
 struct idempotency_user {
-    uid_t uid;
-    bool is_bound; /* by quotas: it has its share, see base/schedule/share.h */
+    uid_t uid;       /* whose keys they are */
+    uid_t principal; /* whose share it is */
+    bool is_bound;   /* by quotas: it has its share, see base/schedule/share.h */
 };
 
 void idempotency_init(struct idempotency *answered);
@@ -215,7 +216,8 @@ void exchange_wake(struct exchange *exchange);
 void exchange_wake_or_free(struct exchange *exchange); /* once nothing but MHD may hold it */
 void exchange_caller_left(struct exchange *exchange);
 void exchange_cancel(struct exchange *exchange);
-void exchange_free_body(struct exchange *exchange); /* beside the loop where it is long */
+bool exchange_is_of(const struct exchange *exchange, const uid_t *principal); /* NULL: of any */
+void exchange_free_body(struct exchange *exchange);                           /* beside the loop where it is long */
 
 /* ---- record.c: what was asked, in the service's log ---- */
 
@@ -243,14 +245,14 @@ enum { SERVER_USERS_COUNTED = 64 }; /* in a run; the calls of further users are 
 struct server_socket;
 
 struct server_user {
-    uid_t uid;
+    uid_t uid; /* a principal's */
     unsigned calls;
 };
 
 struct server {
     struct server_socket **sockets; /* by descriptor */
     size_t socket_count;
-    struct fair waiting; /* sockets whose call was put off, by uid */
+    struct fair waiting; /* sockets whose call was put off, by principal */
     unsigned calls;      /* of this run */
     struct server_user users[SERVER_USERS_COUNTED];
     size_t user_count;
@@ -294,12 +296,12 @@ struct direct;
 TAILQ_HEAD(direct_list, direct);
 
 struct MHD_Response *direct_response(struct api *api);
-/* Reserved for questions that are being received; of one caller, or of all. */
-size_t direct_reserved_bytes(const struct api *api, const uid_t *uid);
-/* How many print an answer; of one caller, or of all. */
-size_t direct_prints(const struct api *api, const uid_t *uid);
+/* Reserved for questions that are being received; of one principal, or of all. */
+size_t direct_reserved_bytes(const struct api *api, const uid_t *principal);
+/* How many print an answer; of one principal, or of all. */
+size_t direct_prints(const struct api *api, const uid_t *principal);
 /* The same of answers that are being sent. */
-size_t direct_answer_bytes(const struct api *api, const uid_t *uid);
+size_t direct_answer_bytes(const struct api *api, const uid_t *principal);
 /* Connections without a running operation end at once, the others with their answer, or when it is late for that too.
  */
 void direct_close_all(struct api *api, bool is_late);
@@ -330,7 +332,7 @@ struct api {
     struct stream_list streams;
     struct idempotency answered;
     struct loop_workers workers; /* for long bodies and answers */
-    struct loop_turns turns;     /* of exchanges and direct connections, by uid */
+    struct loop_turns turns;     /* of exchanges and direct connections, by principal */
     uv_idle_t mhd_idle;
     size_t freeing_count;      /* of what threads free */
     struct answer *openapi;    /* made when first asked for */
@@ -345,7 +347,8 @@ struct api {
     void *closed_data;
 };
 
-void api_run_soon(struct api *api); /* after a connection was resumed */
+uid_t api_principal(const struct api *api, uid_t uid); /* whose turns and shares its are */
+void api_run_soon(struct api *api);                    /* after a connection was resumed */
 /* Whether the loop has worked long enough in this turn: then the caller waits for its own, in which go is called. */
 bool api_must_wait(struct api *api, uid_t uid, struct loop_waiter *turn);
 void api_watch_caller(struct api *api, struct exchange *exchange);

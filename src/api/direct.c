@@ -88,7 +88,7 @@ static void leave(struct direct *direct) {
 static void work_on(struct direct *direct, void (*run)(struct loop_work *work), void (*done)(struct loop_work *work)) {
     direct->in_work = true;
     direct->work = (struct loop_work){.run = run, .done = done};
-    loop_work_submit(&direct->api->workers, direct->connection->caller.uid, &direct->work);
+    loop_work_submit(&direct->api->workers, api_principal(direct->api, direct->connection->caller.uid), &direct->work);
 }
 
 static struct direct *direct_of(struct loop_work *work) {
@@ -420,29 +420,33 @@ static void close_soon(struct direct *direct) {
     if (!is_busy(direct) && direct->in.size == 0) leave(direct);
 }
 
-size_t direct_reserved_bytes(const struct api *api, const uid_t *uid) {
+static bool is_of(const struct direct *direct, const uid_t *principal) {
+    return !principal || api_principal(direct->api, direct->connection->caller.uid) == *principal;
+}
+
+size_t direct_reserved_bytes(const struct api *api, const uid_t *principal) {
     size_t bytes = 0;
     const struct direct *direct;
     TAILQ_FOREACH(direct, &api->directs, link) {
-        if (!uid || direct->connection->caller.uid == *uid) bytes += direct->reserved_bytes;
+        if (is_of(direct, principal)) bytes += direct->reserved_bytes;
     }
     return bytes;
 }
 
-size_t direct_prints(const struct api *api, const uid_t *uid) {
+size_t direct_prints(const struct api *api, const uid_t *principal) {
     size_t count = 0;
     const struct direct *direct;
     TAILQ_FOREACH(direct, &api->directs, link) {
-        count += direct->prints && (!uid || direct->connection->caller.uid == *uid);
+        count += direct->prints && is_of(direct, principal);
     }
     return count;
 }
 
-size_t direct_answer_bytes(const struct api *api, const uid_t *uid) {
+size_t direct_answer_bytes(const struct api *api, const uid_t *principal) {
     size_t bytes = 0;
     const struct direct *direct;
     TAILQ_FOREACH(direct, &api->directs, link) {
-        if (!direct->in_work && (!uid || direct->connection->caller.uid == *uid)) bytes += direct->out.size;
+        if (!direct->in_work && is_of(direct, principal)) bytes += direct->out.size;
     }
     return bytes;
 }

@@ -24,7 +24,8 @@ static void work_on(struct exchange *exchange, void (*run)(struct loop_work *wor
                     void (*done)(struct loop_work *work)) {
     exchange->in_work = true;
     exchange->work = (struct loop_work){.run = run, .done = done};
-    loop_work_submit(&exchange->api->workers, exchange->request.caller.uid, &exchange->work);
+    loop_work_submit(&exchange->api->workers, api_principal(exchange->api, exchange->request.caller.uid),
+                     &exchange->work);
 }
 
 /* ---- the engine's answer ---- */
@@ -127,7 +128,8 @@ static int remember(struct exchange *exchange, struct error *reterr) {
     int result = find_key(exchange, exchange->op->method, &key, reterr);
     if (result < 0 || !key) return result;
     uid_t uid = exchange->request.caller.uid;
-    struct idempotency_user user = {uid, quotas_is_bound(exchange->api->config.quotas, uid)};
+    struct idempotency_user user = {uid, api_principal(exchange->api, uid),
+                                    quotas_is_bound(exchange->api->config.quotas, uid)};
     result = idempotency_recall(&exchange->api->answered, &user, key, exchange->intake.fingerprint,
                                 uv_now(exchange->api->loop), &entry, &is_new, reterr);
     if (result < 0 || !entry) return result;

@@ -33,6 +33,11 @@ static struct exchange *new_exchange(struct api *api, struct MHD_Connection *mhd
     return exchange;
 }
 
+/* Its connection may be gone: its operation is still being called off. */
+bool exchange_is_of(const struct exchange *exchange, const uid_t *principal) {
+    return !principal || api_principal(exchange->api, exchange->request.caller.uid) == *principal;
+}
+
 void exchange_free_body(struct exchange *exchange) {
     struct buf *body = &exchange->body;
     answers_free(exchange->api, exchange->request.caller.uid, take_ptr(body->data), body->capacity);

@@ -47,36 +47,37 @@ static void forget_old(struct idempotency *answered, uint64_t now_ms) {
     }
 }
 
-static struct remembered *oldest_answered(const struct idempotency *answered, uid_t uid) {
+static struct remembered *oldest_answered(const struct idempotency *answered, uid_t principal) {
     struct remembered *entry;
     TAILQ_FOREACH(entry, &answered->oldest_first, link) {
-        if (entry->uid == uid && entry->answer) return entry;
+        if (entry->principal == principal && entry->answer) return entry;
     }
     return NULL;
 }
 
-static size_t count_of(const struct idempotency *answered, uid_t uid) {
+static size_t count_of(const struct idempotency *answered, uid_t principal) {
     size_t count = 0;
     const struct remembered *entry;
-    TAILQ_FOREACH(entry, &answered->oldest_first, link) count += entry->uid == uid;
+    TAILQ_FOREACH(entry, &answered->oldest_first, link) count += entry->principal == principal;
     return count;
 }
 
 /* A user that has its share gives up its own oldest key for the new one. */
-static int make_room(struct idempotency *answered, uid_t uid, bool is_bound, struct error *reterr) {
-    struct share share = {.all = ENTRIES_MAX, .used = answered->entries.count + 1, .own = count_of(answered, uid) + 1};
-    struct remembered *oldest = share_is_fair(&share, is_bound) ? NULL : oldest_answered(answered, uid);
+static int make_room(struct idempotency *answered, uid_t principal, bool is_bound, struct error *reterr) {
+    struct share share = {
+        .all = ENTRIES_MAX, .used = answered->entries.count + 1, .own = count_of(answered, principal) + 1};
+    struct remembered *oldest = share_is_fair(&share, is_bound) ? NULL : oldest_answered(answered, principal);
     if (oldest) forget(answered, oldest);
     if (oldest || share_is_fair(&share, is_bound)) return 0;
     return error_set(reterr, E_LIMIT, "%zu requests with an Idempotency-Key are remembered, %d of them of this user",
                      answered->entries.count, (int)share.own - 1);
 }
 
-static struct share share_of_bytes(const struct idempotency *answered, uid_t uid) {
+static struct share share_of_bytes(const struct idempotency *answered, uid_t principal) {
     struct share share = {.all = ANSWERS_MAX_BYTES, .used = answered->bytes};
     const struct remembered *entry;
     TAILQ_FOREACH(entry, &answered->oldest_first, link) {
-        if (entry->uid == uid) share.own += body_bytes(answered, entry);
+        if (entry->principal == principal) share.own += body_bytes(answered, entry);
     }
     return share;
 }
@@ -99,12 +100,12 @@ static bool has_note(struct idempotency *answered) {
 }
 
 /* Of one user, the oldest first, until what it has is its share. */
-static void drop_bodies(struct idempotency *answered, uid_t uid, bool is_bound) {
+static void drop_bodies(struct idempotency *answered, uid_t principal, bool is_bound) {
     struct remembered *entry;
-    struct share share = share_of_bytes(answered, uid);
+    struct share share = share_of_bytes(answered, principal);
     TAILQ_FOREACH(entry, &answered->oldest_first, link) {
         if (share_is_fair(&share, is_bound)) return;
-        if (entry->uid == uid && body_bytes(answered, entry) > 0 && has_note(answered))
+        if (entry->principal == principal && body_bytes(answered, entry) > 0 && has_note(answered))
             drop_body(answered, entry, &share);
     }
 }
@@ -149,11 +150,11 @@ static struct remembered *new_entry(struct idempotency *answered, const char *ke
 static int add_entry(struct idempotency *answered, const struct idempotency_user *user, const char *key,
                      const uint8_t fingerprint[FINGERPRINT_BYTES], uint64_t now_ms, struct remembered **ret,
                      struct error *reterr) {
-    int result = make_room(answered, user->uid, user->is_bound, reterr);
+    int result = make_room(answered, user->principal, user->is_bound, reterr);
     if (result < 0) return result;
     struct remembered *entry = new_entry(answered, key, fingerprint, now_ms);
     if (!entry) return error_set(reterr, E_NO_MEMORY, "no memory to remember the answer");
-    entry->uid = user->uid;
+    entry->principal = user->principal;
     entry->is_bound = user->is_bound;
     *ret = entry;
     return 0;
@@ -188,5 +189,5 @@ void idempotency_settle(struct idempotency *answered, struct remembered *entry, 
     }
     entry->answer = answer_reference(answer);
     answered->bytes += answer->size;
-    drop_bodies(answered, entry->uid, entry->is_bound);
+    drop_bodies(answered, entry->principal, entry->is_bound);
 }

@@ -60,6 +60,7 @@ static void arrive(struct api *api, int fd) {
         hand_over(api, fd);
         return;
     }
+    uid = quotas_principal(api->config.quotas, uid);
     bool is_wanted = has_room(listener, uid) && !is_abandoned(fd);
     struct arrival *arrival = is_wanted ? malloc(sizeof *arrival) : NULL;
     if (arrival) {

@@ -126,7 +126,7 @@ static bool is_too_much(struct api *api, struct server_socket *socket) {
         return false;
     }
     if (server->calls++ >= CALLS_AT_LEAST && loop_turn_is_full(api->loop)) return true;
-    return count_call(server, uid) > CALLS_PER_USER;
+    return count_call(server, api_principal(api, uid)) > CALLS_PER_USER;
 }
 
 /* A connection that the server does not poll yet is polled by it after this call has failed. */
@@ -135,7 +135,8 @@ static bool must_wait(struct api *api, int fd) {
     if (!socket) return false;
     bool is_waiting = socket->item.line != NULL;
     if (!is_waiting && !is_too_much(api, socket)) return false;
-    if (!is_waiting && !fair_put(&api->server.waiting, socket->connection->caller.uid, &socket->item)) return false;
+    uid_t principal = api_principal(api, socket->connection->caller.uid);
+    if (!is_waiting && !fair_put(&api->server.waiting, principal, &socket->item)) return false;
     errno = EAGAIN;
     return true;
 }

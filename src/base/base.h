@@ -16,6 +16,7 @@
 #include "base/schedule/back_to_back.h"
 #include "base/schedule/breaker.h"
 #include "base/schedule/parallel.h"
+#include "base/schedule/principals.h"
 #include "base/schedule/share.h"
 #include "base/schedule/slice.h"
 #include "base/schedule/turns.h"

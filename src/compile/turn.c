@@ -38,8 +38,10 @@ void compile_turn_take(struct compiler *compiler, uid_t owner, struct compile_tu
 
 static void pass_on(struct compiler *compiler, uid_t owner) {
     struct compile_turn *next = compiler->waiting;
+    const struct quotas *quotas = compiler->settings.quotas;
+    uid_t principal = quotas_principal(quotas, owner);
     quotas_give(compiler->settings.quotas, owner, QUOTA_COMPILERS, 1);
-    while (next && next->owner != owner) next = next->next;
+    while (next && quotas_principal(quotas, next->owner) != principal) next = next->next;
     if (!next) return;
     stop_waiting(next);
     take_or_wait(next);

@@ -78,7 +78,8 @@ static struct answer *queue_answer(struct engine *engine, struct request *reques
     if (error) answer->error = *error;
     uid_t uid = request->caller.uid;
     bool is_bound = quotas_is_bound(engine->config.quotas, uid);
-    if (!fair_put(is_bound ? &engine->answers.others : &engine->answers.first, uid, &answer->item)) abort();
+    uid_t principal = quotas_principal(engine->config.quotas, uid);
+    if (!fair_put(is_bound ? &engine->answers.others : &engine->answers.first, principal, &answer->item)) abort();
     uv_idle_start(&engine->answer_idle, on_turn);
     return answer;
 }

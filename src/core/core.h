@@ -72,10 +72,11 @@ struct engine_config {
     uint32_t audit_files_kept;
     const char *webhook; /* address that events are posted to; NULL: none */
     const char *webhook_secret, *webhook_events;
-    const char *profiles;   /* the user's own, as guard_profiles_read reads them; NULL: none */
-    const char *toolchains; /* besides the system's, as toolchains_open reads them; NULL: none */
-    const char *toolchain;  /* the name of the default; NULL: the system's */
-    struct quotas *quotas;  /* what callers may have; must live longer than the engine. NULL: no bounds */
+    const char *profiles;                /* the user's own, as guard_profiles_read reads them; NULL: none */
+    const char *toolchains;              /* besides the system's, as toolchains_open reads them; NULL: none */
+    const char *toolchain;               /* the name of the default; NULL: the system's */
+    struct quotas *quotas;               /* what callers may have; must live longer than the engine. NULL: no bounds */
+    const struct principals *principals; /* likewise; NULL: each uid is its own */
     const struct log *log;
 };
 

@@ -355,6 +355,7 @@ static void host_init(struct engine *engine) {
         .boot_deadline_ms = config->boot_deadline_ms,
         .grace_ms = config->grace_ms,
         .turns = {.service = geteuid()},
+        .principals = config->principals,
     };
 }
 

@@ -32,6 +32,7 @@ struct daemon {
     struct settings settings;
     struct log log;
     struct loop_watch *watch;
+    struct principals principals;
     struct quotas *quotas;
     struct engine *engine;
     struct api *api;
@@ -124,11 +125,17 @@ static void on_left_out(void *data, uid_t uid, uint64_t count) {
              "quota \"log\" was used up", NULL);
 }
 
+static bool find_user(const char *name, uid_t *ret) {
+    return quota_find_user(name, ret, NULL) == 0;
+}
+
 static int open_quotas(struct daemon *daemon, struct error *reterr) {
     struct quotas_config config = {.rules = &daemon->settings.quotas,
                                    .service_uid = daemon->settings.admin_uid,
+                                   .principals = &daemon->principals,
                                    .left_out = on_left_out,
                                    .data = daemon};
+    principals_load(find_user, &daemon->principals);
     return quotas_open(&config, &daemon->quotas, reterr);
 }
 
@@ -170,6 +177,7 @@ static int serve(struct daemon *daemon, struct error *reterr) {
     if (result == 0) result = open_quotas(daemon, reterr);
     if (result < 0) return result;
     engine_config.quotas = api_config.quotas = daemon->quotas;
+    engine_config.principals = &daemon->principals;
     result = engine_open(&daemon->loop, &engine_config, &daemon->engine, reterr);
     if (result < 0) return result;
     api_config.listen_fd = open_socket(settings->engine.home, reterr);
@@ -184,6 +192,7 @@ static int serve(struct daemon *daemon, struct error *reterr) {
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
     remove_socket(settings->engine.home);
     daemon->quotas = quotas_close(daemon->quotas);
+    principals_free(&daemon->principals);
     return 0;
 }
 

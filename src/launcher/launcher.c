@@ -73,6 +73,7 @@ int launcher_open(struct launcher *launcher, const char *home, struct error *ret
     launcher->projects = calloc(JAIL_PROJECTS_MAX, sizeof *launcher->projects);
     if (!launcher->nodes.items || !launcher->projects)
         return error_set(reterr, E_NO_MEMORY, "no memory for the tables");
+    principals_load(NULL, &launcher->principals);
     launcher->loop.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (launcher->loop.epoll_fd < 0) return error_errno(reterr, errno, "make an epoll descriptor");
     if (launcher->root && setgroups(0, NULL) < 0) return error_errno(reterr, errno, "drop groups");
@@ -113,5 +114,6 @@ void launcher_close(struct launcher *launcher) {
     userns_cache_free(&launcher->user_namespaces);
     free(launcher->nodes.items);
     free(launcher->projects);
+    principals_free(&launcher->principals);
     free(launcher);
 }

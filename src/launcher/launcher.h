@@ -51,6 +51,7 @@ struct launcher {
     struct request shutdown_request;
 
     struct launcher_project *projects; /* JAIL_PROJECTS_MAX of them */
+    struct principals principals;      /* whose share of them a caller's are */
     uint64_t project_serial;
     struct opener opener;
     struct helpers helpers;

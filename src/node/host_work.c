@@ -37,8 +37,11 @@ static void begin(struct turn *turn) {
 
 void host_work(struct node_host *host, uid_t caller, uv_work_t *work, uv_work_cb run_work, uv_after_work_cb after) {
     struct piece *piece = new_or_abort(struct piece);
-    *piece = (struct piece){
-        .turn = {.owner = caller, .begin = begin}, .host = host, .work = work, .run = run_work, .after = after};
+    *piece = (struct piece){.turn = {.owner = principals_of(host->principals, caller), .begin = begin},
+                            .host = host,
+                            .work = work,
+                            .run = run_work,
+                            .after = after};
     piece->own.data = piece;
     turns_take(&host->turns, &piece->turn);
 }

@@ -125,9 +125,10 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     struct loop_workers workers; /* for large frames; the host's owner opens and closes them */
     struct loop_turns reading;   /* of nodes' connections that wait to be read; opened and closed like the workers */
     struct turns turns;          /* of callers, at the thread pool; host_work.c keeps it */
-    size_t frame_bytes;          /* of large frames that nodes have begun to send; connection.c keeps it */
-    char read_buffer[64 * 1024]; /* the loop reads into one place at a time */
-    unsigned decodings;          /* of large frames, under way */
+    const struct principals *principals; /* whose those callers are; NULL: each uid is its own */
+    size_t frame_bytes;                  /* of large frames that nodes have begun to send; connection.c keeps it */
+    char read_buffer[64 * 1024];         /* the loop reads into one place at a time */
+    unsigned decodings;                  /* of large frames, under way */
 };
 
 /* As uv_queue_work, for work whose length a caller decides: what is queued for one caller runs one after the other, so

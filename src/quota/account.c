@@ -62,6 +62,12 @@ bool quotas_is_bound(const struct quotas *quotas, uid_t uid) {
     return quotas && uid != 0 && uid != quotas->config.service_uid;
 }
 
+uid_t quotas_principal(const struct quotas *quotas, uid_t uid) {
+    /* One that a rule names has an account of its own. */
+    if (!quotas || quota_rules_user(quotas->config.rules, uid)) return uid;
+    return principals_of(quotas->config.principals, uid);
+}
+
 uint64_t quotas_share(const struct quotas *quotas, uid_t uid, uint64_t all, uint64_t kept_free) {
     if (!quotas_is_bound(quotas, uid)) return all;
     return all - (kept_free < all / 2 ? kept_free : all / 2);
@@ -83,7 +89,7 @@ static void name_account(uid_t uid, char ret[UID_BYTES]) {
 
 static struct account *find_account(const struct quotas *quotas, uid_t uid) {
     char key[UID_BYTES];
-    name_account(uid, key);
+    name_account(quotas_principal(quotas, uid), key);
     return map_get(&quotas->accounts, key);
 }
 
@@ -92,8 +98,8 @@ static struct quota_identity identity_of(uid_t uid, const struct account *accoun
         .uid = uid, .groups = account ? account->groups : NULL, .group_count = account ? account->group_count : 0};
 }
 
-static uint64_t limit_of(const struct quotas *quotas, uid_t uid, const struct account *account, enum quota quota) {
-    struct quota_identity identity = identity_of(uid, account);
+static uint64_t limit_of(const struct quotas *quotas, const struct account *account, enum quota quota) {
+    struct quota_identity identity = identity_of(account->uid, account);
     return quota_rules_resolve(quotas->config.rules, &identity, quota, NULL);
 }
 
@@ -104,7 +110,7 @@ static void refill(const struct quotas *quotas, struct account *account) {
     for (unsigned i = 0; i < QUOTAS; i++) {
         uint64_t *used = &account->held[i];
         if (quota_row(i)->kind != QUOTA_RATE) continue;
-        uint64_t limit = limit_of(quotas, account->uid, account, i);
+        uint64_t limit = limit_of(quotas, account, i);
         uint64_t back = limit > UINT64_MAX / REFILL_MAX_MS ? limit : limit * passed_ms / REFILL_MS;
         if (*used > 0 && back == 0) return; /* the time that passed counts with the next look */
         *used -= back < *used ? back : *used;
@@ -147,6 +153,7 @@ static struct account *open_account(struct quotas *quotas, uid_t uid) {
     struct account *account = find_account(quotas, uid);
     if (account) return account;
     account = calloc(1, sizeof *account);
+    uid = quotas_principal(quotas, uid);
     name_account(uid, key);
     if (!account || !map_set(&quotas->accounts, key, account)) {
         free(account);
@@ -160,7 +167,8 @@ static struct account *open_account(struct quotas *quotas, uid_t uid) {
 /* ---- who ---- */
 
 void quotas_introduce(struct quotas *quotas, const struct quota_identity *identity) {
-    struct account *account = quotas ? open_account(quotas, identity->uid) : NULL;
+    bool is_itself = quotas_principal(quotas, identity->uid) == identity->uid;
+    struct account *account = quotas && is_itself ? open_account(quotas, identity->uid) : NULL;
     if (!account) return;
     size_t count = identity->group_count < QUOTA_GROUPS_MAX ? identity->group_count : QUOTA_GROUPS_MAX;
     bool is_same = account->group_count == count &&
@@ -174,7 +182,8 @@ void quotas_introduce(struct quotas *quotas, const struct quota_identity *identi
 }
 
 bool quotas_in_group(const struct quotas *quotas, uid_t uid, gid_t gid) {
-    const struct account *account = quotas ? find_account(quotas, uid) : NULL;
+    bool is_itself = quotas_principal(quotas, uid) == uid;
+    const struct account *account = quotas && is_itself ? find_account(quotas, uid) : NULL;
     for (size_t i = 0; account && i < account->group_count; i++)
         if (account->groups[i] == gid) return true;
     return false;
@@ -208,7 +217,7 @@ int quotas_take(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t amo
     if (!quotas) return 0;
     struct account *account = open_account(quotas, uid);
     if (!account) return error_set(reterr, E_NO_MEMORY, "no memory for quotas");
-    uint64_t limit = quotas_is_bound(quotas, uid) ? limit_of(quotas, uid, account, quota) : QUOTA_UNLIMITED;
+    uint64_t limit = quotas_is_bound(quotas, uid) ? limit_of(quotas, account, quota) : QUOTA_UNLIMITED;
     uint64_t held = account->held[quota];
     if (limit != QUOTA_UNLIMITED && (held > limit || amount > limit - held)) {
         int result = refuse(quotas, account, quota, amount, limit, reterr);
@@ -246,7 +255,7 @@ int quotas_spend(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t am
     if (!quotas) return 0;
     if (!account) return error_set(reterr, E_NO_MEMORY, "no memory for quotas");
     refill(quotas, account);
-    uint64_t limit = quotas_is_bound(quotas, uid) ? limit_of(quotas, uid, account, quota) : QUOTA_UNLIMITED;
+    uint64_t limit = quotas_is_bound(quotas, uid) ? limit_of(quotas, account, quota) : QUOTA_UNLIMITED;
     uint64_t most = limit == QUOTA_UNLIMITED || !may_overdraw ? limit : 2 * limit;
     uint64_t used = account->held[quota];
     if (limit != QUOTA_UNLIMITED && (used > most || amount > most - used))
@@ -277,6 +286,7 @@ void quotas_show(struct quotas *quotas, uid_t uid, void (*each)(void *data, cons
                  void *data) {
     struct account *account = quotas ? find_account(quotas, uid) : NULL;
     if (!quotas) return;
+    uid = quotas_principal(quotas, uid);
     if (account) refill(quotas, account);
     for (unsigned i = 0; i < QUOTAS; i++) {
         struct quota_identity identity = identity_of(uid, account);

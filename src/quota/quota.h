@@ -103,9 +103,10 @@ const char *quota_rules_user(const struct quota_rules *rules, uid_t uid); /* the
 struct quotas;
 
 struct quotas_config {
-    const struct quota_rules *rules; /* must live as long */
-    uid_t service_uid;               /* this one and root are counted, but not bound */
-    uint64_t (*now_ms)(void);        /* NULL: the monotonic clock */
+    const struct quota_rules *rules;     /* must live as long */
+    uid_t service_uid;                   /* this one and root are counted, but not bound */
+    const struct principals *principals; /* must live as long; NULL: each uid is its own */
+    uint64_t (*now_ms)(void);            /* NULL: the monotonic clock */
     /* Lines or records that were left out of the log for want of quota, before the account is forgotten. */
     void (*left_out)(void *data, uid_t uid, uint64_t count);
     void *data;
@@ -116,13 +117,16 @@ int quotas_open(const struct quotas_config *config, struct quotas **ret, struct 
 struct quotas *quotas_close(struct quotas *quotas); /* accepts NULL, returns NULL */
 
 bool quotas_is_bound(const struct quotas *quotas, uid_t uid);
+/* Whose account a uid has. All other functions look that up themselves. */
+uid_t quotas_principal(const struct quotas *quotas, uid_t uid);
 /* How many of a bound that all share one caller may take: places are kept free for those who are not bound. */
 uint64_t quotas_share(const struct quotas *quotas, uid_t uid, uint64_t all, uint64_t kept_free);
 
 /* Whether a caller may have what it asks for of a pool that all share: see base/schedule/share.h. */
 bool quotas_is_fair(const struct quotas *quotas, uid_t uid, const struct share *share);
 
-/* A principal has connected: the groups it is in count from now on, for all that this uid does. */
+/* A principal has connected: the groups it is in count from now on, for all that this uid does. A subordinate uid is in
+   no group: its user may be in any that it has there. */
 void quotas_introduce(struct quotas *quotas, const struct quota_identity *identity);
 bool quotas_in_group(const struct quotas *quotas, uid_t uid, gid_t gid);
 

@@ -11,10 +11,11 @@
 
 /* With one more. */
 static struct share share_of(const struct engine *engine, uid_t uid) {
+    const struct quotas *quotas = engine->config.quotas;
     struct share share = {.all = ONESHOTS_MAX, .used = 1, .own = 1};
     for (const struct oneshot *oneshot = engine->oneshots.first; oneshot; oneshot = oneshot->next) {
         share.used++;
-        share.own += oneshot->uid == uid;
+        share.own += quotas_principal(quotas, oneshot->uid) == quotas_principal(quotas, uid);
     }
     return share;
 }

@@ -56,11 +56,13 @@ static void finish(struct listing *listing) {
 
 /* Without memory to wait for its turn it goes on. */
 static void go_on(struct listing *listing) {
+    const struct quotas *quotas = listing->engine->config.quotas;
+    uid_t principal = quotas_principal(quotas, listing->request->caller.uid);
     loop_note(listing->engine->loop, "request", listing->form->name);
     while (listing->at < listing->count && !listing->is_called_off) {
         add_next(listing);
         bool is_full = loop_turn_is_full(listing->engine->loop);
-        if (is_full && loop_turns_wait(&listing->engine->lists, listing->request->caller.uid, &listing->turn)) return;
+        if (is_full && loop_turns_wait(&listing->engine->lists, principal, &listing->turn)) return;
     }
     finish(listing);
 }

@@ -195,11 +195,16 @@ static struct toolchain_entry *find_known(struct engine *engine, const char *nam
     return NULL;
 }
 
+bool own_is_of(const struct toolchain_entry *entry, uid_t uid) {
+    const struct quotas *quotas = entry->engine->config.quotas;
+    return quotas_principal(quotas, entry->own->uid) == quotas_principal(quotas, uid);
+}
+
 /* Of one user's. They are listed by the latest first. */
 static struct toolchain_entry *oldest_unused(struct engine *engine, uid_t uid) {
     struct toolchain_entry *oldest = NULL;
     for (struct toolchain_entry *entry = engine->toolchains.own; entry; entry = entry->next)
-        if (entry->own->uid == uid && is_unused(entry)) oldest = entry;
+        if (own_is_of(entry, uid) && is_unused(entry)) oldest = entry;
     return oldest;
 }
 
@@ -207,7 +212,7 @@ static struct toolchain_entry *oldest_unused(struct engine *engine, uid_t uid) {
 static bool make_room(struct engine *engine, uid_t uid) {
     struct share share = {.all = OWN_ENTRIES_MAX, .used = engine->toolchains.own_count + 1, .own = 1};
     for (const struct toolchain_entry *entry = engine->toolchains.own; entry; entry = entry->next)
-        share.own += entry->own->uid == uid;
+        share.own += own_is_of(entry, uid);
     if (quotas_is_fair(engine->config.quotas, uid, &share)) return true;
     struct toolchain_entry *oldest = engine->closing.is_begun ? NULL : oldest_unused(engine, uid);
     if (oldest) forget(oldest);

@@ -32,6 +32,8 @@ struct toolchain_entry *own_find(struct engine *engine, uid_t uid, const char *n
 /* As toolchain_need, for its user, who is at hand: the service may open its folders again when the caller has gone. */
 void own_use(struct toolchain_entry *entry, int peer_fd, void (*done)(void *data, const struct error *error),
              void *data);
+/* Its user's, or one of the same principal's. */
+bool own_is_of(const struct toolchain_entry *entry, uid_t uid);
 bool own_is_checked(const struct toolchain_entry *entry); /* its files are as they were, a moment ago */
 /* As toolchain_need. Files that have changed make a successor, which is probed. */
 void own_need(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error), void *data);

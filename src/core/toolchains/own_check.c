@@ -158,7 +158,7 @@ static void on_signed(void *data, uint64_t signature, const struct error *error)
 
 static bool is_user_busy(const struct toolchain_entry *entry) {
     for (const struct toolchain_entry *at = entry->engine->toolchains.own; at; at = at->next)
-        if (at->is_probing && at->own->uid == entry->own->uid && at->successor != entry) return true;
+        if (at->is_probing && own_is_of(at, entry->own->uid) && at->successor != entry) return true;
     return false;
 }
 
@@ -173,7 +173,7 @@ static void begin(struct toolchain_entry *entry) {
 
 static void begin_next(struct engine *engine, uid_t uid) {
     for (struct toolchain_entry *entry = engine->toolchains.own; entry; entry = entry->next)
-        if (entry->own->uid == uid && entry->waiters && !entry->is_probing && !is_user_busy(entry)) {
+        if (entry->waiters && !entry->is_probing && own_is_of(entry, uid) && !is_user_busy(entry)) {
             begin(entry);
             return;
         }

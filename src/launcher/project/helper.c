@@ -92,7 +92,7 @@ static bool has_ended(int pidfd) {
     return poll(&(struct pollfd){.fd = pidfd, .events = POLLIN}, 1, 0) != 0;
 }
 
-/* Of one uid; those that have ended meanwhile are forgotten. */
+/* Of one principal; those that have ended meanwhile are forgotten. */
 static size_t count_dying(struct launcher *launcher, uid_t uid) {
     size_t kept = 0, count = 0;
     for (size_t i = 0; i < launcher->helpers.dying_count; i++) {
@@ -102,7 +102,7 @@ static size_t count_dying(struct launcher *launcher, uid_t uid) {
             continue;
         }
         launcher->helpers.dying[kept++] = helper;
-        count += helper.uid == uid;
+        count += principals_of(&launcher->principals, helper.uid) == uid;
     }
     launcher->helpers.dying_count = kept;
     return count;

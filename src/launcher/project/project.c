@@ -52,21 +52,23 @@ static const char *file_name(const struct launcher_project *project) {
 }
 
 /* With the entry at hand, which is in the table already. */
-static struct share share_of(const struct launcher *launcher, uid_t uid) {
+static struct share share_of(const struct launcher *launcher, uid_t uid) { /* a principal's */
+    const struct principals *principals = &launcher->principals;
     struct share share = {.all = JAIL_PROJECTS_MAX};
     for (size_t i = 0; i < JAIL_PROJECTS_MAX; i++) {
         bool is_taken = launcher->projects[i].state != PROJECT_FREE;
         share.used += is_taken;
-        share.own += is_taken && launcher->projects[i].caller.uid == uid;
+        share.own += is_taken && principals_of(principals, launcher->projects[i].caller.uid) == uid;
     }
     return share;
 }
 
 /* Root and the service's own user are not bound, and have entries kept for them. */
 static int check_share(struct launcher *launcher, uid_t uid, struct error *reterr) {
-    struct share share = share_of(launcher, uid);
+    uid_t principal = principals_of(&launcher->principals, uid);
+    struct share share = share_of(launcher, principal);
     if (uid == 0 || uid == launcher->daemon_uid) return 0;
-    if (helper_check_dying(launcher, uid, reterr) < 0) return -1;
+    if (helper_check_dying(launcher, principal, reterr) < 0) return -1;
     if (share_is_fair(&share, true)) return 0;
     return error_set(reterr, E_LIMIT, "%d projects are open, %d of them of uid %u, and no more are opened for it",
                      (int)share.used - 1, (int)share.own - 1, uid);

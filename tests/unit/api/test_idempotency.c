@@ -156,7 +156,7 @@ static const uint8_t fingerprint[FINGERPRINT_BYTES] = {1};
 
 /* Root is not bound. */
 static struct idempotency_user user_of(uid_t uid) {
-    return (struct idempotency_user){uid, uid != 0};
+    return (struct idempotency_user){uid, uid, uid != 0};
 }
 
 static struct remembered *recall(struct idempotency *answered, uid_t uid, const char *key, uint64_t now_ms,
@@ -234,6 +234,29 @@ static void many_users_drive_out_no_others(void **state) {
     assert_in_range(answered.entries.count, 750, 875);
     remember_many(&answered, 0, 125); /* those are kept for it */
     assert_true(knows(&answered, 0, "0", 1));
+    idempotency_free(&answered);
+}
+
+/* Their keys are their own, and their share is one. */
+static void subordinate_uids_have_one_share(void **state) {
+    (void)state;
+    struct idempotency answered;
+    bool is_new;
+    idempotency_init(&answered);
+    for (uid_t uid = 100; uid < 130; uid++) {
+        struct remembered *entry = NULL;
+        struct idempotency_user user = {uid, 1, true};
+        for (int i = 0; i < 100; i++) {
+            char key[16];
+            snprintf(key, sizeof key, "%d", i);
+            assert_int_equal(idempotency_recall(&answered, &user, key, fingerprint, 0, &entry, &is_new, NULL), 0);
+            assert_true(is_new);
+            struct answer *answer = answer_json(200, json_object());
+            idempotency_settle(&answered, entry, answer);
+            answer_release(answer);
+        }
+    }
+    assert_in_range(answered.entries.count, 1, 250);
     idempotency_free(&answered);
 }
 
@@ -322,6 +345,7 @@ int main(void) {
         cmocka_unit_test(answers_are_forgotten_by_age),
         cmocka_unit_test(one_user_drives_out_no_others),
         cmocka_unit_test(many_users_drive_out_no_others),
+        cmocka_unit_test(subordinate_uids_have_one_share),
         cmocka_unit_test(a_user_whose_share_still_runs_is_refused),
         cmocka_unit_test(what_still_runs_is_never_forgotten),
         cmocka_unit_test(large_answers_are_dropped_and_their_keys_kept),

@@ -6,6 +6,7 @@
 enum { SERVICE = 500, USER = 1000, OTHER = 1001, MINUTE_MS = 60000 };
 
 static struct quota_rules rules;
+static struct principals principals;
 static struct quotas *quotas;
 static uint64_t now_ms;
 static uint64_t told_left_out;
@@ -26,13 +27,17 @@ static int begin(void **state) {
     now_ms = 1000;
     told_left_out = 0;
     quota_rules_init(&rules, 8 * GIB);
-    struct quotas_config config = {
-        .rules = &rules, .service_uid = SERVICE, .now_ms = get_now_ms, .left_out = on_left_out};
+    struct quotas_config config = {.rules = &rules,
+                                   .service_uid = SERVICE,
+                                   .principals = &principals,
+                                   .now_ms = get_now_ms,
+                                   .left_out = on_left_out};
     return quotas_open(&config, &quotas, &error);
 }
 
 static int end(void **state) {
     (void)state;
+    principals = (struct principals){0};
     quotas = quotas_close(quotas);
     return 0;
 }
@@ -234,6 +239,31 @@ static void test_accounts_are_forgotten(void **state) {
     quotas_give(quotas, USER, QUOTA_CONNECTIONS, 1); /* of none */
 }
 
+/* They may be in groups that their user is not in, and the other way round. */
+static void test_subordinate_uids_share_their_users_account(void **state) {
+    (void)state;
+    struct principals_range range = {100000, 165535, USER};
+    principals = (struct principals){&range, 1};
+    add_rule(&rules, "quota", "connections=2");
+    add_rule(&rules, "quota user 100007", "connections=1");
+    gid_t groups[] = {50};
+    quotas_introduce(quotas, &(struct quota_identity){.uid = USER, .groups = groups, .group_count = 1});
+    quotas_introduce(quotas, &(struct quota_identity){.uid = 100000});
+    take(USER, QUOTA_CONNECTIONS, 1);
+    take(100000, QUOTA_CONNECTIONS, 1);
+    refuse(100001, QUOTA_CONNECTIONS, 1, "quota \"connections\" is used up: 2 of 2 (uid 1000)");
+    refuse(USER, QUOTA_CONNECTIONS, 1, NULL);
+    assert_int_equal(quotas_held(quotas, 165535, QUOTA_CONNECTIONS), 2);
+    assert_int_equal(show(100009).used[QUOTA_CONNECTIONS], 2);
+    assert_int_equal(count_accounts(), 1);
+    assert_true(quotas_in_group(quotas, USER, 50));
+    assert_false(quotas_in_group(quotas, 100000, 50));
+    take(100007, QUOTA_CONNECTIONS, 1); /* a rule names it */
+    quotas_give(quotas, 100007, QUOTA_CONNECTIONS, 1);
+    quotas_give(quotas, 100000, QUOTA_CONNECTIONS, 1);
+    take(100001, QUOTA_CONNECTIONS, 1);
+}
+
 static void test_without_quotas(void **state) {
     (void)state;
     struct error error;
@@ -262,6 +292,7 @@ int main(void) {
         TEST(test_what_ends_something_overdraws),
         TEST(test_what_was_left_out_is_told_once),
         TEST(test_accounts_are_forgotten),
+        TEST(test_subordinate_uids_share_their_users_account),
         TEST(test_without_quotas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
