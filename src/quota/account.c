@@ -63,9 +63,7 @@ bool quotas_is_bound(const struct quotas *quotas, uid_t uid) {
 }
 
 uid_t quotas_principal(const struct quotas *quotas, uid_t uid) {
-    /* One that a rule names has an account of its own. */
-    if (!quotas || quota_rules_user(quotas->config.rules, uid)) return uid;
-    return principals_of(quotas->config.principals, uid);
+    return quotas ? principals_of(quotas->config.principals, uid) : uid;
 }
 
 uint64_t quotas_share(const struct quotas *quotas, uid_t uid, uint64_t all, uint64_t kept_free) {
