@@ -9,6 +9,7 @@
 #include "core/reload/reload.h"
 #include "core/sandbox/sandbox.h"
 #include "core/sandbox/tree.h"
+#include "core/toolchains/own.h"
 #include "core/watch/watching.h"
 
 #include <dirent.h>
@@ -140,6 +141,7 @@ static void on_link_up(void *data, const struct jail_features *features) {
         engine_event(engine, EVENT_LAUNCHER_BACK, NULL, NULL);
         return;
     }
+    own_sweep_permissions(engine);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) settle(sandbox);
     toolchain_need(toolchains_default(engine), on_first_probe, engine);
 }
@@ -330,6 +332,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
     engine->builds.ledger.quotas = engine->config.quotas;
     restore_code(engine);
     sweep_control_dirs(engine);
+    own_sweep_boot_files(home);
     sweep_at_start(engine);
     engine->watcher = watcher_open(engine->loop);
     engine->builds.keeper = (struct build_keeper){on_build_wanted, on_build_kept, engine};

@@ -264,6 +264,12 @@ static void handle_withdraw(const struct call *call) {
     finish(call, 0, NULL);
 }
 
+/* What an earlier daemon was given and this one has no use for. */
+static void handle_keep(const struct call *call) {
+    grant_keep_toolchains(call->launcher, call->message->body);
+    finish(call, 0, NULL);
+}
+
 static void handle_release(const struct call *call) {
     const char *token = operand(call, 0);
     struct launcher_project *project = token ? project_find(call->launcher, token) : NULL;
@@ -318,7 +324,7 @@ static const struct {
     {"project", handle_project},   {"release", handle_release}, {"mount", handle_mount},
     {"shutdown", handle_shutdown}, {"grant", handle_grant},     {"withdraw", handle_withdraw},
     {"equip", handle_equip},       {"disk", handle_disk},       {"resolved", handle_resolved},
-    {"yield", handle_yield},
+    {"yield", handle_yield},       {"keep", handle_keep},
 };
 
 void requests_handle(struct launcher *launcher, char *text, int fd) {

@@ -372,6 +372,14 @@ void link_withdraw_toolchain(struct launcher_link *link, const char *name) {
     link_ask(link, &(struct link_call){.deliver = deliver_nothing}, "withdraw", &text, -1);
 }
 
+void link_keep_toolchains(struct launcher_link *link, const struct buf *lines) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    buf_append_byte(&text, '\n');
+    buf_append(&text, lines->data, lines->size);
+    if (lines->failed) text.failed = true;
+    link_ask(link, &(struct link_call){.deliver = deliver_nothing}, "keep", &text, -1);
+}
+
 void link_open_granted_toolchain(struct launcher_link *link, const char *name, link_project_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_toolchain(&text, name);

@@ -96,6 +96,8 @@ void link_open_toolchain(struct launcher_link *link, int peer_fd, const char *pa
 void link_grant_toolchain(struct launcher_link *link, int peer_fd, const char *name, const char *path,
                           const char *below, link_done_fn done, void *data);
 void link_withdraw_toolchain(struct launcher_link *link, const char *name);
+/* Withdraw all for toolchains but those whose names the lines are. */
+void link_keep_toolchains(struct launcher_link *link, const struct buf *lines);
 void link_open_granted_toolchain(struct launcher_link *link, const char *name, link_project_fn done, void *data);
 void link_sign_toolchain(struct launcher_link *link, const char *name, link_signature_fn done, void *data);
 void link_open_granted(struct launcher_link *link, const char *name, link_project_fn done, void *data);

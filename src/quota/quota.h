@@ -117,7 +117,7 @@ int quotas_open(const struct quotas_config *config, struct quotas **ret, struct 
 struct quotas *quotas_close(struct quotas *quotas); /* accepts NULL, returns NULL */
 
 bool quotas_is_bound(const struct quotas *quotas, uid_t uid);
-/* Whose account a uid has. All other functions look that up themselves. */
+/* The uid that has the account of this one. All other functions look that up themselves. */
 uid_t quotas_principal(const struct quotas *quotas, uid_t uid);
 /* How many of a bound that all share one caller may take: places are kept free for those who are not bound. */
 uint64_t quotas_share(const struct quotas *quotas, uid_t uid, uint64_t all, uint64_t kept_free);

@@ -1,6 +1,6 @@
-/* Whose a uid is, where quotas and turns are concerned. A user may have thousands of subordinate uids (/etc/subuid),
-   and be each of them in a user namespace of its own: all of them count as that user. What a uid may see and change is
-   never decided by this. */
+/* The user that a uid counts as, where quotas and turns are concerned. A user may have thousands of subordinate uids
+   (/etc/subuid), and be each of them in a user namespace: all of them count as that user. What a uid may see and change
+   is never decided by this. */
 #ifndef BASE_SCHEDULE_PRINCIPALS_H
 #define BASE_SCHEDULE_PRINCIPALS_H
 

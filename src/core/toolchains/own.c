@@ -1,6 +1,8 @@
 /* The users' own toolchains that are known: which of them are used, by how many, and which are forgotten. */
 #include "core/toolchains/own.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
@@ -185,6 +187,42 @@ void own_sweep(struct engine *engine) {
         engine->toolchains.swept_count++;
         entry = engine->toolchains.own; /* one whose successor it was is looked at again */
     }
+}
+
+/* ---- what earlier daemons left ---- */
+
+static void remove_files_of(int parent_fd, const char *folder) {
+    static const char *const names[] = {"node.boot", "facts"};
+    CLEANUP_FD int fd = openat(parent_fd, folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    for (size_t i = 0; fd >= 0 && i < ARRAY_SIZE(names); i++) unlinkat(fd, names[i], 0);
+    unlinkat(parent_fd, folder, AT_REMOVEDIR);
+}
+
+/* All of users: their toolchains are probed again when they are needed. */
+void own_sweep_boot_files(const char *home) {
+    char path[PATH_MAX];
+    if (string_format(path, sizeof path, NULL, "%s/toolchain", home) < 0) return;
+    DIR *listing = opendir(path);
+    for (struct dirent *entry; listing && (entry = readdir(listing));)
+        if (entry->d_name[0] == 'u') remove_files_of(dirfd(listing), entry->d_name);
+    if (listing) closedir(listing);
+}
+
+static void put_permission(struct buf *lines, const struct own_place *own, const char *path) {
+    char name[TOOLCHAIN_GRANT_BYTES];
+    if (!path) return;
+    own_grant_name(own->uid, path, name);
+    buf_printf(lines, "%s\n", name);
+}
+
+/* Where there are too many to name in one message, all stay. */
+void own_sweep_permissions(struct engine *engine) {
+    CLEANUP(buf_free) struct buf lines = {.max = JAIL_MESSAGE_BYTES - 64};
+    for (const struct toolchain_entry *entry = engine->toolchains.own; entry; entry = entry->next) {
+        put_permission(&lines, entry->own, entry->own->otp);
+        put_permission(&lines, entry->own, entry->own->elixir);
+    }
+    if (!lines.failed) link_keep_toolchains(engine->host.link, &lines);
 }
 
 /* ---- making room ---- */

@@ -39,6 +39,10 @@ bool own_is_checked(const struct toolchain_entry *entry); /* its files are as th
 void own_need(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error), void *data);
 /* Forget those that nothing uses, and that are old. */
 void own_sweep(struct engine *engine);
+/* What earlier daemons left for toolchains that no sandbox of theirs runs on: boot files, before any is made, and
+   standing permissions, once the launcher is there. */
+void own_sweep_boot_files(const char *home);
+void own_sweep_permissions(struct engine *engine);
 /* The name of the standing permission for a folder of a user's. */
 void own_grant_name(uid_t uid, const char *path, char ret[TOOLCHAIN_GRANT_BYTES]);
 

@@ -79,6 +79,26 @@ void grant_remove(const struct launcher *launcher, const char *name, bool is_too
     unlinkat(launcher->slot.records_fd, file, 0);
 }
 
+static bool has_line(const char *lines, const char *wanted) {
+    size_t length = strlen(wanted);
+    for (const char *at = lines; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
+        if (strncmp(at, wanted, length) == 0 && (at[length] == '\n' || !at[length])) return true;
+    return false;
+}
+
+void grant_keep_toolchains(const struct launcher *launcher, const char *lines) {
+    int fd = openat(launcher->slot.records_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = fd < 0 ? NULL : fdopendir(fd);
+    if (!listing) {
+        fd_close(fd);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(listing));)
+        if (string_starts(entry->d_name, prefix_of(true)) && !has_line(lines, entry->d_name + strlen(prefix_of(true))))
+            unlinkat(launcher->slot.records_fd, entry->d_name, 0);
+    closedir(listing);
+}
+
 static bool read_groups(const char *list, struct caller *caller) {
     for (const char *at = list; at && *at;) {
         char word[16];

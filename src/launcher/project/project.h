@@ -88,6 +88,8 @@ int grant_write(const struct launcher *launcher, const char *name, const struct 
 int grant_read(const struct launcher *launcher, const char *name, bool is_toolchain, struct grant *ret,
                struct error *reterr); /* E_FORBIDDEN: there is none */
 void grant_remove(const struct launcher *launcher, const char *name, bool is_toolchain);
+/* Withdraw all for toolchains but those that the lines name. */
+void grant_keep_toolchains(const struct launcher *launcher, const char *lines);
 void project_advance(struct launcher *launcher, struct launcher_project *project);
 uint64_t project_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */
 struct launcher_project *project_find(struct launcher *launcher, const char *token);

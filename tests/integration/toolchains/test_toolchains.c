@@ -246,6 +246,17 @@ static void runs_on(const char *id, const char *toolchain, const char *root) {
     says(text, root);
 }
 
+/* One that is used by no sandbox of this daemon's is not known to it. */
+static void what_an_earlier_daemon_left_goes(void **state) {
+    (void)state;
+    assert_true(count_boot_files() > 0);
+    uint64_t since = world_now(world);
+    process_end(world_pid(world, "daemon.lock"), SIGKILL);
+    json_decref(world_op(world, "list", NULL)); /* waits for the next one */
+    json_decref(world_wait_event(world, since, &(struct event_pattern){.kind = "service_ready"}));
+    assert_int_equal(count_boot_files(), 0);
+}
+
 static void sandboxes_of_several_run_side_by_side(void **state) {
     (void)state;
     CLEANUP_FREE char *first = create(USER, "first", "home/project", "system");
@@ -339,6 +350,7 @@ int main(void) {
         cmocka_unit_test(a_vm_can_not_say_much),
         cmocka_unit_test(a_boot_file_goes_with_its_toolchain),
         cmocka_unit_test(a_user_has_one_probe_at_a_time),
+        cmocka_unit_test(what_an_earlier_daemon_left_goes),
         cmocka_unit_test(sandboxes_of_several_run_side_by_side),
         cmocka_unit_test(a_file_that_names_an_unlisted_one_is_a_warning),
         cmocka_unit_test(one_that_is_removed_goes_on_until_its_restart),

@@ -206,6 +206,23 @@ static void nothing_else_is_executable(void **state) {
     assert_false(client_spawn(&client, "none", "toolchain /usr /tools\n", "wait"));
 }
 
+/* An earlier daemon's, which this one does not know. */
+static void a_daemon_keeps_the_permissions_that_it_names(void **state) {
+    (void)state;
+    static const char *const names[] = {"kept", "kept2", "kep", "left"};
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        assert_true(ask_as(OWNER, "grant", "%s %s below=%s", names[i], tools, home));
+    assert_true(ask_as(OWNER, "grant", "left %s", tools)); /* a sandbox's */
+    assert_true(client_ask(&client, "keep", "\nkept\nkept2\n", -1));
+    assert_true(client_ask(&client, "project", "kept toolchain=1", -1));
+    assert_true(client_ask(&client, "project", "kept2 toolchain=1", -1));
+    refused(client_ask(&client, "project", "kep toolchain=1", -1), "forbidden", "no permission");
+    refused(client_ask(&client, "project", "left toolchain=1", -1), "forbidden", "no permission");
+    assert_true(client_ask(&client, "project", "left", -1));
+    assert_true(client_ask(&client, "keep", "", -1));
+    refused(client_ask(&client, "project", "kept toolchain=1", -1), "forbidden", "no permission");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_owner_opens_it_and_no_other),
@@ -215,6 +232,7 @@ int main(void) {
         cmocka_unit_test(its_permissions_have_names_of_their_own),
         cmocka_unit_test(nodes_see_it_executable_and_read_only),
         cmocka_unit_test(nothing_else_is_executable),
+        cmocka_unit_test(a_daemon_keeps_the_permissions_that_it_names),
     };
     return cmocka_run_group_tests(tests, open_client, close_client);
 }
