@@ -289,8 +289,8 @@ dry_on_probation(Vm) ->
     {ok, _} = reloads:reload(Vm, reloads:new(V1)),
     reloads:spawn_server(Vm, rehearsing, 1),
     Hold =
-        "register(holder, spawn(fun() -> put(f, rehearsing:f()), receive From -> From ! {made, (get(f))()} end end)), "
-        "ok",
+        "S = self(), register(holder, spawn(fun() -> put(f, rehearsing:f()), S ! holds, "
+        "receive From -> From ! {made, (get(f))()} end end)), receive holds -> ok end",
     ok = reloads:eval(Vm, Hold),
     {Sentinel, More} = reloads:sentinel(Vm),
     {ok, _} = reloads:reload(Vm, reloads:change(V1, V2, 2) ++ More, #{id => <<"on trial">>, settle => none}),
