@@ -157,7 +157,7 @@ void code_beams_sweep_old(const char *home, const struct map *used) {
 static bool add_owner(const char *name, uint32_t **owners, size_t *count) {
     uint64_t owner;
     if (!parse_u64(name, &owner) || owner > UINT32_MAX) return true; /* bytes of an older service */
-    uint32_t *grown = reallocarray(*owners, *count + 1, sizeof *grown);
+    uint32_t *grown = realloc(*owners, (*count + 1) * sizeof *grown);
     if (!grown) return false;
     *owners = grown;
     grown[(*count)++] = (uint32_t)owner;

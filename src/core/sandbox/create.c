@@ -242,7 +242,7 @@ static void on_scanned(uv_work_t *work, int status) {
     if (create->scan) json_object_set_new(create->report, "scan", create->scan);
     if (!create->steps.is_called_off && !error)
         containment_remember_scan(sandbox->engine, sandbox->config.profile, sandbox->code.build.digest, create->scan);
-    else if (!create->steps.is_called_off && error->code == E_POLICY)
+    else if (!create->steps.is_called_off && create->scan_error.code == E_POLICY)
         containment_refused(sandbox, error);
     step_done(&create->steps, error);
 }
