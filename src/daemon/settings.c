@@ -245,7 +245,7 @@ static bool differs(const struct setting *setting, const char *one, const char *
 static void adopt_section(char *to, const char *from, const char *name, json_t *changed) {
     if (strcmp(to, from) == 0) return;
     json_array_append_new(changed, json_string(name));
-    strcpy(to, from);
+    memcpy(to, from, SETTINGS_SECTIONS_BYTES);
 }
 
 /* The daemon's memory is the launcher's to set, so it is never among them. */
@@ -260,7 +260,7 @@ void settings_adopt(struct settings *settings, const struct settings *next, json
     }
     adopt_section(settings->profiles, next->profiles, "profiles", changed);
     adopt_section(settings->toolchains, next->toolchains, "toolchains", changed);
-    if (memcmp(&settings->quotas, &next->quotas, sizeof settings->quotas) != 0) {
+    if (!quota_rules_equal(&settings->quotas, &next->quotas)) {
         json_array_append_new(changed, json_string("quotas"));
         settings->quotas = next->quotas;
     }

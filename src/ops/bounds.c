@@ -16,7 +16,7 @@ static uint64_t param_bytes(const struct op_param *param) {
     case OP_TEXTS: return entries * OP_NAME_MAX_BYTES;
     case OP_PATHS: return entries * OP_PATH_MAX_BYTES;
     case OP_EXPRESSIONS: return entries * OP_EXPRESSION_MAX_BYTES;
-    case OP_PAIRS: return OP_PAIRS_MAX_BYTES;
+    case OP_PAIRS:
     case OP_WORDS: return OP_PAIRS_MAX_BYTES;
     case OP_FILES: return OP_FILES_MAX_BYTES;
     case OP_PATH: return OP_PATH_MAX_BYTES;

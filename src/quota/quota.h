@@ -96,6 +96,7 @@ struct quota_identity {
  *ret_rule, unless NULL, is where it comes from. */
 uint64_t quota_rules_resolve(const struct quota_rules *rules, const struct quota_identity *identity, enum quota quota,
                              const struct quota_rule **ret_rule);
+bool quota_rules_equal(const struct quota_rules *one, const struct quota_rules *other);
 const char *quota_rules_user(const struct quota_rules *rules, uid_t uid); /* the name a rule has for it, or NULL */
 
 /* ---- account.c ---- */

@@ -149,6 +149,17 @@ uint64_t quota_rules_resolve(const struct quota_rules *rules, const struct quota
     return rows[quota].fallback == QUOTA_HALF_THE_MEMORY ? rules->memory_bytes / 2 : rows[quota].fallback;
 }
 
+static bool is_same_rule(const struct quota_rule *one, const struct quota_rule *other) {
+    return one->whom == other->whom && one->id == other->id && one->set == other->set &&
+           strcmp(one->name, other->name) == 0 && memcmp(one->values, other->values, sizeof one->values) == 0;
+}
+
+bool quota_rules_equal(const struct quota_rules *one, const struct quota_rules *other) {
+    bool are_equal = one->count == other->count && one->memory_bytes == other->memory_bytes;
+    for (size_t i = 0; are_equal && i < one->count; i++) are_equal = is_same_rule(&one->items[i], &other->items[i]);
+    return are_equal;
+}
+
 const char *quota_rules_user(const struct quota_rules *rules, uid_t uid) {
     for (size_t i = 0; i < rules->count; i++)
         if (rules->items[i].whom == QUOTA_OF_USER && rules->items[i].id == uid) return rules->items[i].name;

@@ -155,11 +155,12 @@ static bool are_atoms(const struct term *terms, size_t count) {
 static int read_record(struct reader *reader, const uint8_t *fixed, struct term *ret) {
     size_t fields = load_u32(fixed);
     uint8_t flags = fixed[4];
-    const struct term *elements;
+    const struct term *elements = NULL;
     if (flags > 1) return reader_too_new(reader, "a native record with unknown flags");
     int result = reader_elements(reader, RECORD_FIELDS + 2 * fields, &elements);
     if (result < 0) return result;
-    if (!are_atoms(elements, RECORD_FIELDS + fields)) return reader_malformed(reader, "a record's name that is none");
+    if (!elements || !are_atoms(elements, RECORD_FIELDS + fields))
+        return reader_malformed(reader, "a record's name that is none");
     *ret =
         (struct term){.type = TERM_RECORD, .items = {.elements = elements, .count = fields, .is_exported = flags == 1}};
     return 0;

@@ -8,7 +8,7 @@
 #include "core/queue.h"
 
 enum {
-    PROGRAM_MAX_MS = 366 * 86400 * INT64_C(1000), /* the run's own bounds end it */
+    PROGRAM_MAX_MS = INT64_C(366) * 86400 * 1000, /* the run's own bounds end it */
     SUFFIX_BYTES = 4,                             /* ".erl" */
 };
 

@@ -143,10 +143,12 @@ static void remove_boot_file(const struct toolchain_entry *entry) {
 }
 
 static void take_out(struct toolchain_entry *entry) {
-    struct toolchain_entry **at = &entry->engine->toolchains.own;
-    while (*at != entry) at = &(*at)->next;
-    *at = entry->next;
-    entry->engine->toolchains.own_count--;
+    for (struct toolchain_entry **at = &entry->engine->toolchains.own; *at; at = &(*at)->next) {
+        if (*at != entry) continue;
+        *at = entry->next;
+        entry->engine->toolchains.own_count--;
+        return;
+    }
 }
 
 static void forget(struct toolchain_entry *entry) {

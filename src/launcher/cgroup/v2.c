@@ -1,5 +1,6 @@
 /* Cgroup version 2: one hierarchy, with the controllers that each directory lets its children have. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,7 +54,7 @@ bool cgroup_v2_counts_sockets(const char *kernel_options) {
 static void cpu_setting(uint64_t cpu_percent, struct cgroup_setting *ret) {
     *ret = (struct cgroup_setting){.controller = CGROUP_CPU, .file = "cpu.max"};
     if (cpu_percent)
-        snprintf(ret->value, sizeof ret->value, "%llu %d", (unsigned long long)(cpu_percent * (CGROUP_PERIOD_US / 100)),
+        snprintf(ret->value, sizeof ret->value, "%" PRIu64 " %d", cpu_percent * (CGROUP_PERIOD_US / 100),
                  CGROUP_PERIOD_US);
     else
         snprintf(ret->value, sizeof ret->value, "max %d", CGROUP_PERIOD_US);

@@ -1,5 +1,6 @@
 /* Tests quota rules: which of user, group and default counts, and which sections are refused. */
 #include <stdio.h>
+#include <string.h>
 
 #include "quota_test.h"
 
@@ -21,6 +22,23 @@ static void test_defaults(void **state) {
     assert_int_equal(resolve(1000, QUOTA_CONNECTIONS, NULL, 0), 64);
     assert_int_equal(resolve(1000, QUOTA_MEMORY, NULL, 0), 4 * GIB);
     assert_true(resolve(1000, QUOTA_CPU, NULL, 0) == QUOTA_UNLIMITED);
+}
+
+static void test_equal(void **state) {
+    static struct quota_rules other;
+    struct quota_rule *rule;
+    (void)state;
+    memset(&other, 0x5a, sizeof other); /* whatever lies between the members */
+    quota_rules_init(&other, 8 * GIB);
+    assert_true(quota_rules_equal(&rules, &other));
+    assert_int_equal(quota_rules_begin(&other, "quota", &rule, NULL), 0);
+    assert_int_equal(quota_rule_set(rule, "connections", "9", NULL), 0);
+    assert_false(quota_rules_equal(&rules, &other));
+    assert_int_equal(quota_rules_begin(&rules, "quota", &rule, NULL), 0);
+    assert_int_equal(quota_rule_set(rule, "connections", "9", NULL), 0);
+    assert_true(quota_rules_equal(&rules, &other));
+    assert_int_equal(quota_rules_begin(&other, "quota user 1000", &rule, NULL), 0);
+    assert_false(quota_rules_equal(&rules, &other));
 }
 
 static void test_user_over_groups_over_all(void **state) {
@@ -118,6 +136,7 @@ static void test_as_text(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_defaults, begin),
+        cmocka_unit_test_setup(test_equal, begin),
         cmocka_unit_test_setup(test_user_over_groups_over_all, begin),
         cmocka_unit_test_setup(test_a_group_lowers, begin),
         cmocka_unit_test_setup(test_names, begin),
