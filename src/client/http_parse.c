@@ -68,8 +68,8 @@ static const struct {
 };
 
 static int parse_header(struct http_parser *parser, char *line, struct error *reterr) {
-    size_t name_size = strcspn(line, ":");
-    if (line[name_size] != ':' || name_size == 0 || strcspn(line, " \t") < name_size)
+    size_t name_size = strcspn(line, ": \t");
+    if (line[name_size] != ':' || name_size == 0)
         return error_set(reterr, E_FORMAT, "a header of the answer has no name");
     if (++parser->header_count > HTTP_HEADERS_MAX)
         return error_set(reterr, E_TOO_LARGE, "the answer has more than %d headers", HTTP_HEADERS_MAX);

@@ -13,7 +13,7 @@ static void print_op(const struct jail_plan_op *op, struct buf *ret) {
     }
     if (verb->most) {
         buf_append_byte(ret, ' ');
-        buf_printf(ret, "%llu", (unsigned long long)op->number);
+        buf_append_decimal(ret, op->number);
     }
     buf_append_byte(ret, '\n');
 }

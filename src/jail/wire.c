@@ -32,7 +32,10 @@ void wire_put_pair(struct buf *buf, const char *key, const char *value) {
 }
 
 void wire_put_number(struct buf *buf, const char *key, uint64_t value) {
-    buf_printf(buf, " %s=%llu", key, (unsigned long long)value);
+    buf_append_byte(buf, ' ');
+    buf_append_string(buf, key);
+    buf_append_byte(buf, '=');
+    buf_append_decimal(buf, value);
 }
 
 static int hex_digit(char digit) {

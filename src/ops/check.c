@@ -303,6 +303,16 @@ static int check_names(const struct op *op, const json_t *input, struct error *r
     return 0;
 }
 
+/* The value of a default, which a row has as JSON text. Truths and plain texts need no parser. */
+static json_t *default_value(const char *text) {
+    uint64_t number;
+    if (string_equal(text, "false")) return json_false();
+    if (string_equal(text, "true")) return json_true();
+    if (parse_u64(text, &number) && number <= INT64_MAX) return json_integer((json_int_t)number);
+    if (text[0] == '"' && !strchr(text, '\\')) return json_stringn(text + 1, strlen(text) - 2);
+    return json_loads(text, JSON_DECODE_ANY, NULL);
+}
+
 /* The value to use: what was sent, else the default, else nothing. */
 static int check_param(const struct op_param *param, const json_t *sent, json_t **ret, struct error *reterr) {
     if (sent && !json_is_null(sent)) {
@@ -311,7 +321,7 @@ static int check_param(const struct op_param *param, const json_t *sent, json_t 
     }
     if (param->flags & OP_REQUIRED)
         return error_set(reterr, E_INVALID, "%s is missing: %s", param->name, param->summary);
-    if (param->fallback) return hand_over(json_loads(param->fallback, JSON_DECODE_ANY, NULL), ret, reterr);
+    if (param->fallback) return hand_over(default_value(param->fallback), ret, reterr);
     return 0;
 }
 

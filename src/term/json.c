@@ -99,30 +99,29 @@ static bool text_of_key(const struct term *key, struct text *ret) {
     return true;
 }
 
-/* All keys are text, and all texts differ: a and <<"a">> would be the same member. */
-static bool is_object(const struct term *map) {
-    json_t *seen = json_object();
-    bool object = seen != NULL;
-    for (size_t i = 0; object && i < map->items.count; i++) {
-        struct text key;
-        object = text_of_key(&map->items.elements[2 * i], &key) && !json_object_getn(seen, key.data, key.size) &&
-                 json_object_setn_new(seen, key.data, key.size, json_true()) == 0;
-    }
-    json_decref(seen);
-    return object;
-}
-
-static json_t *convert_object(const struct term *map, bool *natural) {
+/* The map's keys as members that have no values yet. NULL when a key is no text, or two are the same one: a and
+ * <<"a">>. */
+static json_t *members_of(const struct term *map) {
     json_t *object = json_object();
     for (size_t i = 0; object && i < map->items.count; i++) {
-        const struct term *pair = &map->items.elements[2 * i];
         struct text key;
-        if (!text_of_key(pair, &key) ||
-            json_object_setn_new(object, key.data, key.size, convert(pair + 1, natural)) < 0) {
+        if (!text_of_key(&map->items.elements[2 * i], &key) ||
+            json_object_setn_new(object, key.data, key.size, json_null()) < 0 || json_object_size(object) != i + 1) {
             json_decref(object);
             return NULL;
         }
     }
+    return object;
+}
+
+/* Members keep the order in which they were added, which is the map's. */
+static json_t *convert_values(const struct term *map, json_t *object, bool *natural) {
+    void *member = json_object_iter(object);
+    for (size_t i = 0; i < map->items.count; i++, member = json_object_iter_next(object, member))
+        if (json_object_iter_set_new(object, member, convert(&map->items.elements[2 * i + 1], natural)) < 0) {
+            json_decref(object);
+            return NULL;
+        }
     return object;
 }
 
@@ -142,7 +141,8 @@ static json_t *convert_pairs(const struct term *map, bool *natural) {
 }
 
 static json_t *convert_map(const struct term *map, bool *natural) {
-    if (is_object(map)) return convert_object(map, natural);
+    json_t *object = members_of(map);
+    if (object) return convert_values(map, object, natural);
     return unnatural(natural, wrap("map", convert_pairs(map, natural)));
 }
 

@@ -3,7 +3,7 @@
 
 #include "term/term.h"
 
-enum { REAL_TEXT_BYTES = 64, INTEGER_TEXT_BYTES = 24 };
+enum { REAL_TEXT_BYTES = 64 };
 
 /* The character behind the backslash; 0: no escape is needed. */
 static const char escapes[256] = {
@@ -32,13 +32,8 @@ void term_json_write_text(const char *text, size_t size, struct buf *to) {
 }
 
 void term_json_write_integer(json_int_t value, struct buf *to) {
-    char text[INTEGER_TEXT_BYTES];
-    size_t at = sizeof text;
-    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    do text[--at] = (char)('0' + rest % 10);
-    while (rest /= 10);
-    if (value < 0) text[--at] = '-';
-    buf_append(to, text + at, sizeof text - at);
+    if (value < 0) buf_append_byte(to, '-');
+    buf_append_decimal(to, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 static void write_real(const json_t *value, struct buf *to) {

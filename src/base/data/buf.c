@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_CAPACITY = 64 };
+enum { FIRST_CAPACITY = 64, DECIMAL_MAX_BYTES = 20 /* of 2^64 - 1 */ };
 
 void buf_free(struct buf *buf) {
     free(buf->data);
@@ -51,6 +51,14 @@ void buf_append(struct buf *buf, const void *data, size_t size) {
 
 void buf_append_string(struct buf *buf, const char *string) {
     buf_append(buf, string, strlen(string));
+}
+
+void buf_append_decimal(struct buf *buf, uint64_t value) {
+    char text[DECIMAL_MAX_BYTES];
+    size_t at = sizeof text;
+    do text[--at] = (char)('0' + value % 10);
+    while (value /= 10);
+    buf_append(buf, text + at, sizeof text - at);
 }
 
 void buf_vprintf(struct buf *buf, const char *format, va_list arguments) {

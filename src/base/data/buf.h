@@ -23,6 +23,7 @@ void buf_clear(struct buf *buf); /* keeps the memory */
 bool buf_reserve(struct buf *buf, size_t more);
 void buf_append(struct buf *buf, const void *data, size_t size);
 void buf_append_string(struct buf *buf, const char *string);
+void buf_append_decimal(struct buf *buf, uint64_t value);
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *buf, const char *format, va_list arguments);
 void buf_append_u16(struct buf *buf, uint16_t value); /* big endian, like all of these */

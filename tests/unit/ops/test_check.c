@@ -240,6 +240,34 @@ static void bad_requests_name_the_parameter(void **state) {
     expect_refusal("info", "[\"c\"]", "not a JSON object");
 }
 
+/* What a request of `create` leaves out is what the table's row says, whatever kind of JSON that is. */
+static void defaults_are_the_rows(void **state) {
+    (void)state;
+    static const char *const names[] = {"create", "run", "reload", "wait", "logs", "events"};
+    json_t *sent = json_pack("{s:s, s:s}", "id", "c", "source", "/c");
+    size_t compared = 0;
+    for (size_t n = 0; n < ARRAY_SIZE(names); n++) {
+        const struct op *op = ops_find(names[n]);
+        json_t *input = json_object(), *checked = NULL;
+        const char *name;
+        json_t *value;
+        json_object_foreach(sent, name, value) if (ops_param(op, name)) json_object_set(input, name, value);
+        assert_int_equal(ops_check(op, input, &checked, NULL), 0);
+        for (size_t i = 0; i < op->param_count; i++) {
+            const struct op_param *param = &op->params[i];
+            if (!param->fallback) continue;
+            json_t *expected = json_loads(param->fallback, JSON_DECODE_ANY, NULL);
+            assert_true(json_equal(json_object_get(checked, param->name), expected));
+            json_decref(expected);
+            compared++;
+        }
+        json_decref(checked);
+        json_decref(input);
+    }
+    json_decref(sent);
+    assert_true(compared > 10);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_bounded),
@@ -259,6 +287,7 @@ int main(void) {
         cmocka_unit_test(pairs_are_bounded_together),
         cmocka_unit_test(long_values_are_cut_in_complaints),
         cmocka_unit_test(a_request_is_completed),
+        cmocka_unit_test(defaults_are_the_rows),
         cmocka_unit_test(nothing_sent_is_an_empty_request),
         cmocka_unit_test(bad_requests_name_the_parameter),
     };

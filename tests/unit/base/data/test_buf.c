@@ -51,6 +51,18 @@ static void test_max_is_exact(void **state) {
     assert_false(buf.failed);
 }
 
+static void test_decimals_are_those_of_printf(void **state) {
+    (void)state;
+    static const uint64_t numbers[] = {0, 1, 9, 10, 99, 100, 1234567890, UINT64_MAX - 1, UINT64_MAX};
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+        CLEANUP(buf_free) struct buf appended = BUF_INIT;
+        CLEANUP(buf_free) struct buf printed = BUF_INIT;
+        buf_append_decimal(&appended, numbers[i]);
+        buf_printf(&printed, "%llu", (unsigned long long)numbers[i]);
+        assert_string_equal(buf_string(&appended), buf_string(&printed));
+    }
+}
+
 static void test_max_holds_for_printf(void **state) {
     (void)state;
     struct buf buf = {.max = 3};
@@ -120,6 +132,7 @@ int main(void) {
         cmocka_unit_test(test_numbers_are_big_endian),
         cmocka_unit_test(test_grows_past_its_first_memory),
         cmocka_unit_test(test_max_is_exact),
+        cmocka_unit_test(test_decimals_are_those_of_printf),
         cmocka_unit_test(test_max_holds_for_printf),
         cmocka_unit_test(test_a_failure_stays),
         cmocka_unit_test(test_absurd_sizes_fail),
