@@ -1,4 +1,4 @@
-/* reload, rollback, versions: the code of a running sandbox. */
+/* Commands on the code of a running sandbox: reload, rollback, versions, export. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

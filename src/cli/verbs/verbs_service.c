@@ -1,4 +1,4 @@
-/* Commands on the service: version, profiles, toolchains, doctor, shutdown. */
+/* Commands on the service: version, profiles, toolchains, reload-config, doctor, shutdown. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

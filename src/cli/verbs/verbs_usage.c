@@ -1,4 +1,4 @@
-/* stats and top: tables of what is used; on a terminal a screen that is drawn again and again. */
+/* stats, top and limits: tables of what is used and allowed; on a terminal, top is a screen that is drawn again. */
 #include <string.h>
 #include <time.h>
 
