@@ -216,7 +216,7 @@ static void shutdown_needs_no_living_launcher(void **state) {
 
 static void an_unclaimed_node_halts_itself(void **state) {
     (void)state;
-    struct world *world = world_open("grace = 500ms\n");
+    struct world *world = world_open("grace = 2s\n");
     struct sighting a = create_counter(world, "a", 8);
     CLEANUP_FD int node = process_open(a.os_pid);
     pid_t daemon = world_pid(world, "daemon.lock");
