@@ -1,9 +1,9 @@
-/* Mix projects through the whole service: dependencies as Mix means them, other folders that are handed over, and
-   projects that mean harm. */
+/* Mix projects through the whole service: a stock one with dependencies as Mix means them, other folders that are
+   handed over, and projects that mean harm. */
 #include <stdlib.h>
 
 #include "builds.h"
-#include "support.h"
+#include "stock.h"
 
 static const char *text_of(const json_t *object, const char *name) {
     const char *text = json_string_value(json_object_get(object, name));
@@ -26,84 +26,44 @@ static void write_module(struct world *world, const char *path, const char *name
     world_file(world, path, text);
 }
 
-/* ---- dependencies ---- */
-
-/* A library as they come: with an optional dependency, a tool, a warning, and another library. */
-static void write_library(struct world *world) {
-    write_mix(world, "shop/deps/web", "web",
-              "{:absent, \"~> 1.0\", optional: true}, {:tool, \"~> 1.0\", only: :dev}, {:erl, \"~> 1.0\"}",
-              ", xref: [exclude: [Absent]]");
-    write_module(world, "shop/deps/web/lib/web.ex", "Web",
-                 "  def x(unused), do: Absent.y()\n  def env, do: unquote(Mix.env())");
-    world_file(world, "shop/deps/erl/rebar.config", "{deps, [deep]}.\n");
-    world_file(world, "shop/deps/erl/src/erl.app.src", "{application, erl, [{vsn, \"1.0.0\"}]}.\n");
-    world_file(world, "shop/deps/erl/src/erl.erl", "-module(erl).\n-export([x/0]).\nx() -> deep:x().\n");
-    world_file(world, "shop/deps/deep/rebar.config", "");
-    world_file(world, "shop/deps/deep/src/deep.app.src", "{application, deep, [{vsn, \"1.0.0\"}]}.\n");
-    world_file(world, "shop/deps/deep/src/deep.erl", "-module(deep).\n-export([x/0]).\nx() -> 1.\n");
-}
-
-static void write_shop(struct world *world, const char *value) {
-    char body[128];
-    snprintf(body, sizeof body, "  def env, do: unquote(Mix.env())\n  def value, do: %s", value);
-    write_module(world, "shop/lib/shop.ex", "Shop", body);
-}
-
-static size_t count_warnings(const json_t *report) {
-    return json_array_size(json_object_get(report, "warnings"));
-}
-
-/* Only those that Mix wants are wanted, and a dependency's warnings are told when it is compiled. */
-static void dependencies_are_those_that_mix_means(void **state) {
-    struct world *world = *state;
-    write_mix(world, "shop", "shop", "{:web, \"~> 1.0\"}", "");
-    write_library(world);
-    write_shop(world, "1");
-    json_t *report = build_compile(world, world_path(world, "shop"));
-    build_assert_compiled(report, (const char *const[]){"Shop", "Web", "deep", "erl", NULL});
-    assert_int_equal(count_warnings(report), 1);
-    assert_string_equal(text_of(json_array_get(json_object_get(report, "warnings"), 0), "file"), "deps/web/lib/web.ex");
-    json_decref(report);
-    write_shop(world, "2");
-    report = build_compile(world, world_path(world, "shop"));
-    build_assert_compiled(report, (const char *const[]){"Shop", NULL});
-    assert_int_equal(count_warnings(report), 0);
-    json_decref(report);
-    report = build_compile(world, world_path(world, "shop")); /* from the cache */
-    assert_int_equal(count_warnings(report), 0);
-    json_decref(report);
-}
-
-/* A build belongs to its environment. */
-static void environments_have_builds_of_their_own(void **state) {
-    struct world *world = *state;
-    json_t *report = world_op(world, "compile", "{s:s, s:s}", "source", world_path(world, "shop"), "mix_env", "prod");
-    assert_false(json_is_true(json_object_get(report, "cache_hit")));
-    json_decref(report);
-}
-
 /* ---- folders that are handed over ---- */
+
+/* By a member of an umbrella, which needs another member too. */
+static void write_umbrella(struct world *world) {
+    static const char shared[] = ", build_path: \"../../_build\", config_path: \"../../config/config.exs\", "
+                                 "deps_path: \"../../deps\", lockfile: \"../../mix.lock\"";
+    world_file(world, "mono/shop/mix.exs",
+               "defmodule Project_shop.MixProject do\n  use Mix.Project\n"
+               "  def project, do: [apps_path: \"apps\", version: \"1.0.0\", deps: []]\nend\n");
+    world_file(world, "mono/shop/config/config.exs", "import Config\nconfig :till, price: 7\n");
+    write_mix(world, "mono/shop/apps/till", "till",
+              "{:stock, in_umbrella: true}, {:core, path: \"../../../libs/core\"}", shared);
+    write_module(
+        world, "mono/shop/apps/till/lib/till.ex", "Till",
+        "  @price Application.compile_env!(:till, :price)\n  def price, do: Core.price() + Stock.size() + @price");
+    write_mix(world, "mono/shop/apps/stock", "stock", "", shared);
+    write_module(world, "mono/shop/apps/stock/lib/stock.ex", "Stock", "  def size, do: 1");
+    write_mix(world, "mono/libs/core", "core", "", "");
+    write_module(world, "mono/libs/core/lib/core.ex", "Core", "  def price, do: 7");
+}
 
 static void a_folder_beside_is_read_when_it_is_handed_over(void **state) {
     struct world *world = *state;
-    write_mix(world, "mono/apps/till", "till", "{:core, path: \"../../libs/core\"}", "");
-    write_module(world, "mono/apps/till/lib/till.ex", "Till", "  def price, do: Core.price()");
-    write_mix(world, "mono/libs/core", "core", "", "");
-    write_module(world, "mono/libs/core/lib/core.ex", "Core", "  def price, do: 7");
-    CLEANUP_FREE char *till = strdup(world_path(world, "mono/apps/till"));
+    write_umbrella(world);
+    CLEANUP_FREE char *shop = strdup(world_path(world, "mono/shop"));
     CLEANUP_FREE char *core = strdup(world_path(world, "mono/libs/core"));
-    json_t *problem = world_fails(world, "compile", "compile_failed", "{s:s}", "source", till);
+    json_t *problem = world_fails(world, "compile", "compile_failed", "{s:s}", "source", shop);
     json_t *error = json_array_get(json_object_get(json_object_get(problem, "result"), "errors"), 0);
-    assert_non_null(strstr(text_of(error, "message"), "Hand it over with --with ../../libs/core"));
+    assert_non_null(strstr(text_of(error, "message"), "Hand it over with --with ../libs/core"));
     json_decref(problem);
     for (unsigned i = 0; i < 2; i++) {
-        json_t *report = world_op(world, "compile", "{s:s, s:[s]}", "source", till, "with", core);
-        build_assert_compiled(report, i == 0 ? (const char *const[]){"Core", "Till", NULL}
+        json_t *report = world_op(world, "compile", "{s:s, s:[s]}", "source", shop, "with", core);
+        build_assert_compiled(report, i == 0 ? (const char *const[]){"Core", "Stock", "Till", NULL}
                                              : (const char *const[]){"Core", NULL});
         json_decref(report);
         write_module(world, "mono/libs/core/lib/core.ex", "Core", "  def price, do: 8");
     }
-    json_decref(world_fails(world, "compile", "invalid_input", "{s:s, s:[s]}", "source", till, "with",
+    json_decref(world_fails(world, "compile", "invalid_input", "{s:s, s:[s]}", "source", shop, "with",
                             world_path(world, "mono")));
 }
 
@@ -181,8 +141,7 @@ static void harm_stays_with_its_project(void **state) {
     world_file(world, "secret/key.erl", "-module(key).\n-export([x/0]).\nx() -> 'very-secret'.\n");
     for (size_t i = 0; i < ARRAY_SIZE(harms); i++)
         if (harms[i].is_brief || getenv("COMPILE_AT_LENGTH")) check_harm(world, &harms[i]);
-    write_shop(world, "3");
-    json_decref(build_compile(world, world_path(world, "shop")));
+    json_decref(build_compile(world, world_path(world, "mono/libs/core")));
     build_assert_no_leftovers(world);
 }
 
@@ -214,8 +173,11 @@ static int close_world(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dependencies_are_those_that_mix_means),
-        cmocka_unit_test(environments_have_builds_of_their_own),
+        cmocka_unit_test(stock_has_the_modules_that_mix_makes),
+        cmocka_unit_test(stock_starts_as_mix_starts_it),
+        cmocka_unit_test(stock_is_configured_as_in_development),
+        cmocka_unit_test(stock_changes_compile_what_they_must),
+        cmocka_unit_test(stock_in_its_test_environment_is_another),
         cmocka_unit_test(a_folder_beside_is_read_when_it_is_handed_over),
         cmocka_unit_test(harm_stays_with_its_project),
         cmocka_unit_test(loops_end),
