@@ -79,7 +79,7 @@ compile(Vm, Args) ->
 
 compile_forms(Vm, Forms) ->
     Sent = base64:encode(term_to_binary(Forms)),
-    Code = ["compile:forms(binary_to_term(base64:decode(\"", Sent, "\")), [deterministic, return_errors])"],
+    Code = ["compile:forms(binary_to_term(base64:decode(\"", Sent, "\")), [deterministic, debug_info, return_errors])"],
     {ok, #{term := {ok, Module, Beam}}} = vm:eval(Vm, Code),
     {Module, Beam}.
 

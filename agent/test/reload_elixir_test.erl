@@ -10,6 +10,7 @@ elixir_node_test() ->
     V2 = project(second()),
     {ok, #{app_name := <<"shop">>}} = vm:call(Vm, start, build:start_args(V1, #{})),
     warned(Vm, V1, V2),
+    outdated(Vm, V1, V2),
     changed(Vm, V1, V2),
     restarted(Vm, V2),
     vm:stop(Vm).
@@ -87,12 +88,40 @@ eval(Vm, Code) ->
 warned(Vm, V1, V2) ->
     ok = eval(Vm, "Shop.Notes.add(:milk); GenServer.call(Shop.Cart, {:add, 2})"),
     {ok, Result} = reloads:reload(Vm, entries(V1, V2), #{settle => revert}),
-    ?assertMatch([<<"Shop.App:start/2 was not run again", _/binary>>], maps:get(warnings, Result)),
+    ?assertMatch(
+        [
+            <<"Shop.App:start/2 was not run again", _/binary>>, <<"Shop.Cart gained :total; 3 processes lack it">>,
+            <<"to migrate such states: --migrate 'Shop.Cart=fn state, _, _ -> Map.put_new(state, :total, nil) end'">>
+        ],
+        maps:get(warnings, Result)
+    ),
     ?assertMatch(
         [#{missing := [<<"total">>], added := [], module := <<"Elixir.Shop.Cart">>} | _], maps:get(shapes, Result)
     ),
     ?assertEqual([milk], eval(Vm, "Shop.Notes.all()")),
     ?assertEqual(nil, eval(Vm, "Process.whereis(Shop.Extra)")).
+
+%% Structs deep in the states of an Agent and of a state machine, whose own code stays.
+outdated(Vm, V1, V2) ->
+    Cart = fun({Module, _}) -> Module =:= 'Elixir.Shop.Cart' end,
+    [Old, New] = [lists:filter(Cart, modules(V)) || V <- [V1, V2]],
+    ok = eval(Vm, "Agent.update(Shop.Notes, fn _ -> [:milk, %{7 => {1, %Shop.Cart{items: [3]}}}] end)"),
+    ok = eval(Vm, "defmodule Shop.Door do\n  @behaviour :gen_statem\n  def callback_mode, do: :handle_event_function\n"
+        "  def init(d), do: {:ok, :open, d}\n  def handle_event({:call, f}, :get, s, d), do: "
+        "{:keep_state_and_data, [{:reply, f, {s, d}}]}\nend\n"
+        "{:ok, _} = :gen_statem.start({:local, :door}, Shop.Door, %{carts: [%Shop.Cart{}, :none]}, [])\n:ok"),
+    {ok, #{warnings := [Would, _]}} = reloads:reload(Vm, reloads:change(Old, New, 2), #{dry_run => true}),
+    ?assertEqual(<<"Shop.Cart gained :total; 5 processes would lack it, unless a code_change migrates">>, Would),
+    {ok, #{warnings := [Told, _] = Warnings}} = reloads:reload(Vm, reloads:change(Old, New, 2)),
+    ?assertEqual(<<"Shop.Cart gained :total; 5 processes lack it">>, Told),
+    {ok, #{modules := [], warnings := []}} = reloads:reload(Vm, [], #{migrations => reloads:pasted(elixir, Warnings)}),
+    ?assertMatch([milk, #{7 := {1, #{items := [3], total := nil}}}], eval(Vm, "Shop.Notes.all()")),
+    ?assertMatch({open, #{carts := [#{total := nil}, none]}}, eval(Vm, ":gen_statem.call(:door, :get)")),
+    {ok, #{warnings := [Back, _] = Down}} = reloads:reload(Vm, reloads:change(New, Old, 2)),
+    ?assertEqual(<<"Shop.Cart lost :total; 5 processes still have it">>, Back),
+    {ok, #{warnings := []}} = reloads:reload(Vm, [], #{migrations => reloads:pasted(elixir, Down)}),
+    ?assertEqual(false, eval(Vm, "Map.has_key?(GenServer.call(Shop.Cart, :get), :total)")),
+    ok = eval(Vm, ":gen_statem.stop(:door)\nAgent.update(Shop.Notes, fn _ -> [:milk] end)").
 
 changed(Vm, V1, V2) ->
     ok = eval(Vm, ":persistent_term.put(:started, :counters.new(1, []))"),

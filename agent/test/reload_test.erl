@@ -11,7 +11,8 @@ bare_node_test() ->
     runner:steps(Vm, [
         fun servers/1, fun every_state/1, fun migrations/1, fun machines/1, fun handlers/1, fun special/1,
         fun supervisors/1, fun restarts_what_changed/1, fun comes_and_goes/1, fun deleted_with_processes/1,
-        fun way_back/1, fun dry/1, fun dry_on_probation/1, fun following/1, fun many/1, fun latecomers/1
+        fun way_back/1, fun dry/1, fun dry_on_probation/1, fun following/1, fun many/1, fun latecomers/1,
+        fun records/1
     ]),
     ending:in_order(daemon_leaves(Vm)).
 
@@ -385,3 +386,35 @@ settled(Vm) ->
         {ok, #{transaction := nil}} = State -> State;
         _ -> settled(Vm)
     end.
+
+%% A record of a server's own module that lies in its state, by itself or deeper. The migration that
+%% the warning tells fits as it is, also for a module whose code stays.
+records(Vm) ->
+    Text = fun(Fields) ->
+        ["-module(till).\n-record(till, {", Fields, "}).\n-behaviour(gen_server).\n"
+            "-export([init/1, handle_call/3, handle_cast/2, new/0]).\n"
+            "new() -> #till{coins = [1]}.\ninit(S) -> {ok, S}.\nhandle_call(get, _, S) -> {reply, S, S}.\n"
+            "handle_cast(_, S) -> {noreply, S}.\n"]
+    end,
+    [V1, V2] = [reloads:compile(Text(Fields)) || Fields <- ["name, coins = []", "name, count = 'no one', coins = []"]],
+    {ok, _} = reloads:reload(Vm, reloads:new(V1)),
+    _ = reloads:eval(Vm, "{ok, P} = gen_server:start({local, alone}, till, till:new(), []), P"),
+    _ = reloads:eval(Vm, "{ok, P} = gen_server:start({local, bank}, till, till:new(), []), P"),
+    %% Not a server, but it has the record too. It is not asked.
+    ok = reloads:eval(Vm, "T = till:new(), register(holder, spawn(fun() -> receive T -> ok end end)), ok"),
+    {ok, #{warnings := [Would | _]}} = reloads:reload(Vm, reloads:change(V1, V2, 2), #{dry_run => true}),
+    ?assertEqual(<<"#till{} of till gained count; 2 processes would lack it">>, Would),
+    {ok, #{warnings := [Told, Line] = Warnings}} = reloads:reload(Vm, reloads:change(V1, V2, 2)),
+    ?assertEqual(<<"#till{} of till gained count; 2 processes lack it">>, Told),
+    ?assertEqual(
+        <<"to migrate such states: --migrate 'till=fun(State, _, _) -> "
+            "{till, element(2, State), '\\''no one'\\'', element(3, State)} end'">>, Line
+    ),
+    {ok, Migrated} = reloads:reload(Vm, [], #{migrations => reloads:pasted(erlang, Warnings)}),
+    ?assertMatch(#{modules := [], processes := [#{migrated := true}, #{migrated := true}], warnings := []}, Migrated),
+    ?assertEqual({till, undefined, 'no one', [1]}, reloads:eval(Vm, "gen_server:call(alone, get)")),
+    %% Nothing lacks it any more. A migration that no process uses is told, and changes nothing.
+    Absent = #{<<"absent">> => map_get(<<"till">>, reloads:pasted(erlang, Warnings))},
+    {ok, #{status := no_change, warnings := [Unused]}} = reloads:reload(Vm, [], #{migrations => Absent}),
+    ?assertEqual(<<"the migration for absent was not used: no process has that callback module">>, Unused),
+    ?assertEqual(true, reloads:eval(Vm, "is_process_alive(whereis(holder))")).

@@ -2,7 +2,7 @@
 -module(reloads).
 
 -export([compile/1, beam/1, new/1, change/3, change/4, delete/2, reload/2, reload/3, start_modules/2]).
--export([sentinel/1, revert/3]).
+-export([sentinel/1, revert/3, pasted/2]).
 -export([eval/2, eval/3, spawn_server/3, server/3, supervisor/2, spawn_supervisor/2]).
 
 %% [{Module, Beam}] of the modules in a text, each of which begins with its -module.
@@ -95,6 +95,20 @@ sentinel(Vm) ->
 revert(Vm, Name, Id) ->
     true = eval(Vm, "exit(persistent_term:get(~ts), kill)", [Name]),
     rolled_back = settled(Vm, Id).
+
+%% The migrations that warnings tell, as the daemon reads what a shell hands on.
+pasted(Language, Warnings) ->
+    Pattern = "--migrate '([^=]+)=((?:[^']|'\\\\'')*)'",
+    {match, Found} = re:run(lists:join("\n", Warnings), Pattern, [global, {capture, [1, 2], binary}]),
+    maps:from_list([
+        {module(Language, Module), #{
+            kind => expression, language => Language, code => iolist_to_binary(string:replace(Code, "'\\''", "'", all))
+        }}
+     || [Module, Code] <- Found
+    ]).
+
+module(elixir, Name) -> <<"Elixir.", Name/binary>>;
+module(erlang, Name) -> Name.
 
 without(Name, Result) ->
     Keep = fun(List) -> [One || #{module := Module} = One <- List, Module =/= list_to_binary(Name)] end,

@@ -217,8 +217,7 @@ void composed_free(struct composed *composed);
 /* Reads what callers write: an object with a migration for each module (by its name in the VM) or for all: `language`
    and `code`, or `module` and `function`. */
 int migrations_read(const json_t *texts, const char *language, json_t **ret, struct error *reterr);
-/* Adds a warning for each module with a migration that does not change. */
-void migrations_warn(const json_t *migrations, const struct change_set *set, json_t *warnings);
+bool migrations_name_modules(const json_t *migrations); /* not only all that change */
 
 /* ---- transaction.c: the agent's reload call and its answer ---- */
 

@@ -79,21 +79,7 @@ int migrations_read(const json_t *texts, const char *language, json_t **ret, str
     return result;
 }
 
-static bool name_changed(const struct change_set *set, struct map *ret) {
-    for (size_t i = 0; i < set->count; i++)
-        if (!map_set(ret, set->items[i].module, &set->items[i])) return false;
-    return true;
-}
-
-void migrations_warn(const json_t *migrations, const struct change_set *set, json_t *warnings) {
-    CLEANUP(map_free) struct map changed = MAP_INIT;
-    void *at = json_object_iter((json_t *)(uintptr_t)migrations);
-    if (!at || !name_changed(set, &changed)) return;
-    for (; at; at = json_object_iter_next((json_t *)(uintptr_t)migrations, at)) {
-        const char *module = json_object_iter_key(at);
-        if (strcmp(module, MIGRATION_OF_ALL) == 0 || map_get(&changed, module)) continue;
-        CLEANUP_FREE char *text =
-            string_print("the migration for %s was not used: that module did not change", term_module_name(module));
-        if (text) json_array_append_new(warnings, json_string(text));
-    }
+bool migrations_name_modules(const json_t *migrations) {
+    size_t for_all = json_object_get(migrations, MIGRATION_OF_ALL) ? 1 : 0;
+    return json_object_size(migrations) > for_all;
 }

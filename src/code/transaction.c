@@ -125,11 +125,14 @@ json_t *transaction_changes(const struct change_set *set) {
 
 json_t *transaction_report(const struct term *result) {
     const struct term *status = term_map_get(result, "status");
-    bool is_dry = status && term_is_atom(status, "dry_run");
+    bool is_dry = status && term_is_atom(status, "dry_run"), is_none = status && term_is_atom(status, "no_change");
     return json_pack(
-        "{s:s, s:[], s:o, s:o, s:o, s:o, s:o, s:o}", "status", is_dry ? "dry_run" : "hot_reloaded", "modules",
-        "processes", answer_objects(term_map_get(result, "processes"), process_members, LISTED_MAX), "shapes",
-        answer_objects(term_map_get(result, "shapes"), shape_members, LISTED_MAX), "children",
+        "{s:s, s:[], s:o, s:o, s:o, s:o, s:o, s:o}", "status",
+        is_dry    ? "dry_run"
+        : is_none ? "no_change"
+                  : "hot_reloaded",
+        "modules", "processes", answer_objects(term_map_get(result, "processes"), process_members, LISTED_MAX),
+        "shapes", answer_objects(term_map_get(result, "shapes"), shape_members, LISTED_MAX), "children",
         answer_objects(term_map_get(result, "children"), child_members, LISTED_MAX), "pause_us",
         answer_number(term_map_get(result, "pause_us")), "duration_us",
         answer_number(term_map_get(result, "duration_us")), "warnings", answer_texts(term_map_get(result, "warnings")));

@@ -9,7 +9,7 @@
     X(RESTARTED, "restarted", "a sandbox was started again, on request or by policy",                                  \
       "restart_count, kept, lost_count")                                                                               \
     X(RELOADED, "reloaded", "a sandbox's code was changed while it ran",                                               \
-      "modules (the first hundred), module_count, pause_us, duration_us")                                              \
+      "modules (the first hundred), module_count, pause_us, duration_us, warnings (the first twenty)")                 \
     X(ROLLED_BACK, "rolled_back",                                                                                      \
       "changed code failed on probation, or tried what is refused, and the code from before runs again",               \
       "the problem")                                                                                                   \

@@ -32,6 +32,8 @@
     monitor :: reference(),
     changes = [] :: [#change{}],
     modules = [] :: [module()],
+    %% Those, and modules whose states the caller migrates though their code stays.
+    wanted = [] :: [module()],
     set = none :: none | sbx_reload_load:set(),
     plans = #{} :: #{module() => sbx_reload_state:plan()},
     %% Of the versions that are replaced.
@@ -42,6 +44,8 @@
     users = [] :: [#user{}],
     places = #{} :: #{pid() => sbx_reload_successor:place()},
     plain = [] :: [{pid(), module()}],
+    %% The structs and records that are defined anew.
+    fields = [] :: [sbx_shape_fields:change()],
     loaded = false :: boolean(),
     %% What was done with each state.
     reports = [] :: [{pid(), module(), sbx_reload_state:report()}],

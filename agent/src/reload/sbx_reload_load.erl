@@ -2,7 +2,7 @@
 %%% anything changes.
 -module(sbx_reload_load).
 
--export([prepare/1, load/2, unload/2, vsn/1]).
+-export([prepare/1, load/2, unload/2, vsn/1, has_code_change/1]).
 
 -include("sbx_reload.hrl").
 
@@ -176,6 +176,13 @@ vsn(Module) ->
 
 single([Vsn]) -> Vsn;
 single(Vsn) -> Vsn.
+
+-spec has_code_change(binary()) -> boolean().
+has_code_change(Beam) ->
+    case beam_lib:chunks(Beam, [exports]) of
+        {ok, {_Module, [{exports, Exports}]}} -> lists:any(fun({Name, _}) -> Name =:= code_change end, Exports);
+        {error, beam_lib, _} -> false
+    end.
 
 -spec fail(module(), io:format(), [term()]) -> no_return().
 fail(Module, Format, Arguments) ->

@@ -2,17 +2,24 @@
 %%% there is one, else by the module's code_change.
 -module(sbx_reload_migration).
 
--export([plans/4]).
+-export([plans/5]).
 
 -include("sbx_reload.hrl").
 
-%% Expressions are evaluated in a separate process, before any process is suspended.
--spec plans([#change{}], #{binary() => map()}, up | down, timeout()) ->
+%% Expressions are evaluated in a separate process, before any process is suspended. Wanted are the
+%% changed modules, and those that only the caller's migrations name.
+-spec plans([#change{}], [module()], #{binary() => map()}, up | down, timeout()) ->
     {ok, #{module() => sbx_reload_state:plan()}} | {error, binary(), binary()}.
-plans(Changes, Migrations, Direction, TimeoutMs) ->
+plans(Changes, Wanted, Migrations, Direction, TimeoutMs) ->
     case functions(maps:to_list(Migrations), TimeoutMs, #{}) of
-        {ok, Functions} -> {ok, maps:from_list([{C#change.module, plan(C, Functions, Direction)} || C <- Changes])};
-        Error -> Error
+        {ok, Functions} ->
+            Alone = Wanted -- [C#change.module || C <- Changes],
+            {ok, maps:from_list(
+                [{C#change.module, plan(C, Functions, Direction)} || C <- Changes] ++
+                [{Module, {apply, map_get(atom_to_binary(Module), Functions), nil, nil}} || Module <- Alone]
+            )};
+        Error ->
+            Error
     end.
 
 plan(#change{action = delete}, _Functions, _Direction) ->

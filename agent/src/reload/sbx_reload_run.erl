@@ -16,7 +16,7 @@
     sbx_record, sbx_reload_child_list, sbx_reload_children, sbx_reload_closures, sbx_reload_intensity,
     sbx_reload_load, sbx_reload_migrate, sbx_reload_migration, sbx_reload_old_code, sbx_reload_probation,
     sbx_reload_revert, sbx_reload_shape, sbx_reload_specs, sbx_reload_state, sbx_reload_successor, sbx_reload_sysmsg,
-    sbx_reload_text, sbx_reload_users, sbx_states
+    sbx_reload_text, sbx_reload_users, sbx_shape_fields, sbx_shape_held, sbx_shape_search, sbx_shape_text, sbx_states
 ]).
 -define(RESUME_TIMEOUT_MS, 5000).
 %% How often processes that start during the suspension are searched and suspended too.
@@ -41,9 +41,11 @@ run(Args, Caller, Reference) ->
         began_us = now_us()
     },
     case steps([fun read/1, fun prepare/1, fun plan/1, fun clear/1, fun find/1], Reload) of
+        {ok, #reload{changes = [], users = []} = Ready} ->
+            end_unchanged(no_change, Ready);
         {ok, Ready} ->
             case option(dry_run, Ready) of
-                true -> end_dry(Ready);
+                true -> end_unchanged(dry_run, warn_outdated(doubt(Ready), Ready));
                 false -> change(Ready)
             end;
         {failed, Failure, Failed} ->
@@ -124,7 +126,21 @@ option(Name, #reload{args = Args}) ->
 
 read(#reload{args = #{modules := Written}} = Reload) ->
     Changes = [change_of(Entry) || Entry <- Written],
-    Reload#reload{changes = ordered(Changes, option(order, Reload)), modules = [C#change.module || C <- Changes]}.
+    Modules = [C#change.module || C <- Changes],
+    Migrated = migrated_alone(maps:keys(option(migrations, Reload)), Modules),
+    Reload#reload{changes = ordered(Changes, option(order, Reload)), modules = Modules, wanted = Modules ++ Migrated}.
+
+%% The caller may migrate states of modules whose code stays as it is.
+migrated_alone(Names, Modules) ->
+    Loaded = [Module || Name <- Names, Module <- existing(Name), erlang:module_loaded(Module)],
+    Loaded -- Modules.
+
+existing(Name) ->
+    try
+        [binary_to_existing_atom(Name)]
+    catch
+        error:badarg -> []
+    end.
 
 change_of(#{module := Name, action := Action} = Entry) ->
     #change{
@@ -168,9 +184,9 @@ identities(Changes) ->
      || #change{module = Module, old_beam = Old} <- Changes, is_binary(Old), erlang:module_loaded(Module)
     ]).
 
-plan(#reload{changes = Changes} = Reload) ->
-    TimeoutMs = option(migrate_timeout_ms, Reload),
-    case sbx_reload_migration:plans(Changes, option(migrations, Reload), option(direction, Reload), TimeoutMs) of
+plan(#reload{changes = Changes, wanted = Wanted} = Reload) ->
+    #{migrations := Migrations, direction := Direction, migrate_timeout_ms := TimeoutMs} = Reload#reload.args,
+    case sbx_reload_migration:plans(Changes, Wanted, Migrations, Direction, TimeoutMs) of
         {ok, Plans} -> Reload#reload{plans = Plans};
         {error, Module, Text} -> fail(migrate, Text, #{module => Module}, Reload)
     end.
@@ -198,9 +214,10 @@ clear(Modules, Identities, Reload) ->
 written(#{pid := nil} = Holder) -> Holder;
 written(#{pid := Pid} = Holder) -> Holder#{pid => sbx_reload_text:pid(Pid)}.
 
-find(#reload{modules = Modules} = Reload) ->
+find(#reload{modules = Modules, wanted = Wanted} = Reload) ->
     sbx_reload:phase(<<"find">>),
-    #{users := Users, plain := Plain, seen := Seen} = sbx_reload_users:find(Modules),
+    #{users := Users, plain := Running, seen := Seen} = sbx_reload_users:find(Wanted),
+    Plain = [{Pid, Module} || {Pid, Module} <- Running, lists:member(Module, Modules)],
     Statems = lists:usort(lists:append([Ms || #user{kind = statem, modules = Ms} <- Users])),
     ok = refuse_gone([Pid || {Pid, Module} <- Plain, lists:member(Module, deleted(Reload))], Reload),
     Warned = lists:foldl(fun warn_plain/2, Reload, lists:sublist(Plain, 20)),
@@ -209,9 +226,23 @@ find(#reload{modules = Modules} = Reload) ->
         plain = Plain,
         seen = Seen,
         places = sbx_reload_successor:places(Users),
-        modes = modes(Statems)
+        modes = modes(Statems),
+        fields = sbx_shape_fields:changes(Warned#reload.changes, lists:append([Ms || #user{modules = Ms} <- Users]))
     },
-    sbx_reload_child_list:foresee(Found).
+    sbx_reload_child_list:foresee(warn_unused(Found)).
+
+%% A migration without a process to use it is a mistake in a name, mostly.
+warn_unused(#reload{users = Users, args = #{migrations := Migrations}} = Reload) ->
+    Used = [atom_to_binary(Module) || #user{modules = Modules} <- Users, Module <- Modules],
+    Changed = [atom_to_binary(Module) || Module <- Reload#reload.modules],
+    lists:foldl(
+        fun(Name, R) ->
+            Format = "the migration for ~ts was not used: no process has that callback module",
+            warn(sbx_reload_text:text(Format, [written_name(Name)]), R)
+        end,
+        Reload,
+        maps:keys(Migrations) -- [<<"*">> | Used ++ Changed]
+    ).
 
 warn_plain({Pid, Module}, Reload) ->
     Format = "~ts runs ~ts and takes no system messages: it goes on with the old code until it calls the module anew",
@@ -230,6 +261,9 @@ refuse_gone([Pid | _] = Pids, Reload) ->
     Gone = lists:join(", ", [sbx_reason:module_name(Module) || Module <- deleted(Reload)]),
     Text = sbx_reload_text:text(Format, [Count, Gone, sbx_reload_text:pid(Pid)]),
     fail(supervisor, Text, #{process => sbx_reload_text:pid(Pid)}, Reload).
+
+written_name(<<"Elixir.", Name/binary>>) -> Name;
+written_name(Name) -> Name.
 
 modes(Modules) ->
     maps:from_list([{Module, sbx_reload_migrate:callback_mode(Module)} || Module <- Modules]).
@@ -270,8 +304,8 @@ halt_supervisors(#reload{users = Users, places = Places} = Reload) ->
 
 suspend_latecomers(0, Reload) ->
     Reload;
-suspend_latecomers(Rounds, #reload{seen = Before, modules = Modules, users = Users} = Reload) ->
-    #{users := Found, seen := Seen} = sbx_reload_users:find_newer(Before, Modules),
+suspend_latecomers(Rounds, #reload{seen = Before, wanted = Wanted, users = Users} = Reload) ->
+    #{users := Found, seen := Seen} = sbx_reload_users:find_newer(Before, Wanted),
     Known = maps:from_keys([Pid || #user{pid = Pid} <- Users], []),
     case [User || #user{pid = Pid} = User <- Found, not is_map_key(Pid, Known)] of
         [] ->
@@ -369,9 +403,24 @@ vacate(Reload) ->
 
 %% Outcomes
 
-end_dry(Reload) ->
+end_unchanged(Status, Reload) ->
     sbx_reload:outcome(Reload#reload.id, none),
-    answer({ok, result(dry_run, Reload)}, Reload).
+    answer({ok, result(Status, Reload)}, Reload).
+
+%% States that the new code may stumble over. A dry run leaves out those that the caller migrates.
+warn_outdated(Doubt, #reload{fields = Fields, users = Users, plans = Plans, args = #{dry_run := IsDry}} = Reload) ->
+    Migrated = [Module || IsDry, {Module, {apply, _, _, _}} <- maps:to_list(Plans)],
+    Outdated = sbx_shape_search:outdated(Fields, Users, Migrated),
+    lists:foldl(fun warn/2, Reload, sbx_shape_text:warnings(Outdated, Doubt)).
+
+%% Which modules a dry run knows to have a code_change, which it does not call.
+doubt(#reload{changes = Changes}) ->
+    fun(Module) ->
+        case lists:keyfind(Module, #change.module, Changes) of
+            #change{beam = Beam} when is_binary(Beam) -> sbx_reload_load:has_code_change(Beam);
+            _ -> false
+        end
+    end.
 
 end_failed(Failure, #reload{id = Id} = Reload) ->
     sbx_reload:outcome(Id, failed),
@@ -381,7 +430,7 @@ end_reloaded(#reload{changes = Changes, identities = Identities} = Reload) ->
     sbx_reload:phase(<<"probation">>),
     sbx_reload:identities(Identities),
     sbx_reload:loaded([{C#change.module, version(C)} || C <- Changes]),
-    answer({ok, result(hot_reloaded, Reload)}, Reload),
+    answer({ok, result(hot_reloaded, warn_outdated(done, Reload))}, Reload),
     sbx_reload_probation:watch(Reload).
 
 version(#change{action = delete}) -> nil;

@@ -27,6 +27,10 @@ static void summarize(const struct cli *cli, json_t *result) {
     if (strcmp(status, "no_change") == 0) {
         buf_printf(&line, "no change%s: the code that runs is the code on disk",
                    style_code(cli->out_colour, STYLE_PLAIN));
+    } else if (json_array_size(json_object_get(result, "modules")) == 0) { /* the caller migrated states alone */
+        buf_printf(&line, "%s%s ", strcmp(status, "dry_run") == 0 ? "would migrate" : "migrated",
+                   style_code(cli->out_colour, STYLE_PLAIN));
+        print_count(&line, json_array_size(processes), "process", "processes");
     } else {
         buf_printf(&line, "%s%s ", strcmp(status, "dry_run") == 0 ? "would reload" : "reloaded",
                    style_code(cli->out_colour, STYLE_PLAIN));

@@ -16,6 +16,7 @@ enum {
     UNSETTLED_REST_MIN_MS = 10,
     UNSETTLED_REST_MAX_MS = 640,
     UNSETTLED_MAX_MS = 15000, /* all told */
+    WARNINGS_TOLD = 20,       /* in an event */
 };
 
 static void check_running(void *job);
@@ -171,13 +172,27 @@ static void release_json(void *told) {
 static const struct node_preparation as_json = {
     .make = told_json, .make_of_failure = failure_json, .release = release_json};
 
+/* No process has a state that was to be migrated, and no code changed. */
+static bool found_nothing(const struct reload_job *reload) {
+    const char *status = json_string_value(json_object_get(reload->result, "status"));
+    return reload->compared.changes.count == 0 && string_equal(status, "no_change");
+}
+
+static json_t *first_warnings(const struct reload_job *reload) {
+    const json_t *warnings = json_object_get(reload->result, "warnings");
+    json_t *first = json_array();
+    for (size_t i = 0; i < json_array_size(warnings) && i < WARNINGS_TOLD; i++)
+        json_array_append(first, json_array_get(warnings, i));
+    return first;
+}
+
 static void keep_changes(struct reload_job *reload) {
     struct sandbox *sandbox = reload->job.sandbox;
     struct comparison *compared = &reload->compared;
     json_t *told =
-        json_pack("{s:O, s:I, s:O, s:O}", "modules", compared->told_first, "module_count",
+        json_pack("{s:O, s:I, s:O, s:O, s:o}", "modules", compared->told_first, "module_count",
                   (json_int_t)compared->changes.count, "pause_us", json_object_get(reload->result, "pause_us"),
-                  "duration_us", json_object_get(reload->result, "duration_us"));
+                  "duration_us", json_object_get(reload->result, "duration_us"), "warnings", first_warnings(reload));
     sandbox_set_status(sandbox, STATUS_RUNNING, NULL); /* before the registry hears of it */
     live_code_adopt(sandbox, reload->id, &compared->adoption, &reload->build);
     sandbox_set_error(sandbox, NULL);
@@ -195,8 +210,10 @@ static void on_reloaded(void *data, void *told_result, const struct term *reason
     loop_note(reload->loop, "reload", reload->job.sandbox->id);
     reload->result = told_result;
     json_object_set(reload->result, "modules", reload->compared.told);
-    json_array_extend(json_object_get(reload->result, "warnings"), reload->compared.warnings);
-    if (!reload_is_dry(reload)) keep_changes(reload);
+    if (!reload_is_dry(reload) && found_nothing(reload))
+        live_code_forget(reload->job.sandbox); /* the one before is final all the same */
+    else if (!reload_is_dry(reload))
+        keep_changes(reload);
     step_done(&reload->steps, NULL);
 }
 

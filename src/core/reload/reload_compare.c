@@ -20,7 +20,6 @@ void comparison_free(struct comparison *comparison) {
     buf_free(&comparison->call);
     json_decref(comparison->told);
     json_decref(comparison->told_first);
-    json_decref(comparison->warnings);
 }
 
 static void release(void *comparison) {
@@ -101,12 +100,15 @@ static int prepare_transaction(struct reload_job *reload, struct error *reterr) 
     compared->call_map = transaction_begin(&compared->call, &compared->changes, reload->migrations);
     compared->told = transaction_changes(&compared->changes);
     compared->told_first = first_of(compared->told, MODULES_TOLD);
-    compared->warnings = json_array();
-    migrations_warn(reload->migrations, &compared->changes, compared->warnings);
     if (reload_is_dry(reload)) return 0;
     int result = adoption_make(history_of(compared->history), &compared->changes, adopter, &compared->adoption, reterr);
     if (result == 0) compared->adoption.back->facts = build_brief(compared->from_facts);
     return result;
+}
+
+/* The caller may migrate the states of a module whose code stays as it is. */
+static bool migrates_alone(const struct reload_job *reload) {
+    return reload->compared.changes.count == 0 && migrations_name_modules(reload->migrations);
 }
 
 void reload_work_comparing(struct reload_job *reload) {
@@ -116,7 +118,7 @@ void reload_work_comparing(struct reload_job *reload) {
     if (result == 0) result = scan(reload, &reload->work_error);
     bool has_changes = result == 0 && reload->compared.changes.count > 0;
     if (has_changes && !whole_build(reload) && !reload_is_dry(reload)) result = make_build(reload, &reload->work_error);
-    if (has_changes && result == 0) prepare_transaction(reload, &reload->work_error);
+    if ((has_changes || migrates_alone(reload)) && result == 0) prepare_transaction(reload, &reload->work_error);
 }
 
 /* ---- compare ---- */
@@ -248,11 +250,18 @@ static void keep_dry(struct reload_job *reload) {
     step_done(&reload->steps, NULL);
 }
 
+static void keep_running(struct reload_job *reload) {
+    if (!reload->build.digest[0]) take_build(reload, reload->from_build, reload->job.sandbox->code.build.facts);
+    step_done(&reload->steps, NULL);
+}
+
 void reload_keep(void *job) {
     struct reload_job *reload = job;
     const struct build *whole = whole_build(reload);
     if (whole) take_build(reload, whole->digest, whole->facts);
-    if (reload->compared.changes.count == 0)
+    if (migrates_alone(reload))
+        keep_running(reload);
+    else if (reload->compared.changes.count == 0)
         keep_unchanged(reload);
     else if (whole)
         step_done(&reload->steps, NULL);

@@ -47,7 +47,6 @@ struct comparison {
     struct term_map call_map;
     json_t *told;       /* the changes, as callers see them */
     json_t *told_first; /* the first of them, as events have them */
-    json_t *warnings;
 };
 
 struct reload_job {
