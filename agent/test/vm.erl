@@ -5,7 +5,7 @@
 
 -export([write_boot_file/1, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1, stop_reading/1]).
 -export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2]).
--export([event/2, event/3, no_event/2, drop_events/1, output/2, exit_status/1]).
+-export([event/2, event/3, left_output/1, no_event/2, drop_events/1, output/2, exit_status/1]).
 -export([os_pid/1, hello/1, dir/1, eval/2, eval/3, eval_args/2, eval_later/2]).
 
 -define(DEADLINE_MS, 10000).
@@ -211,6 +211,17 @@ output(Vm, Size) ->
 
 output(_Vm, Size, Got) when byte_size(Got) >= Size -> Got;
 output(Vm, Size, Got) -> output(Vm, Size, <<Got/binary, (event(Vm, output))/binary>>).
+
+%% All output of a node that has ended, in pieces.
+left_output(#vm{socket = Socket} = Vm) ->
+    receive
+        {tcp, Socket, Bytes} ->
+            self() ! {pending, Socket, binary_to_term(Bytes)},
+            left_output(Vm);
+        {tcp_closed, Socket} ->
+            [Data || {event, output, Data} <- pending(Vm)]
+    after ?DEADLINE_MS -> error(still_connected)
+    end.
 
 no_event(Vm, Kind) ->
     Seen = [Frame || {event, K, _} = Frame <- pending(Vm), K =:= Kind],

@@ -10,7 +10,8 @@
 struct words {
     char **at;
     int left;
-    bool flags_over; /* "--" was seen */
+    bool flags_over;   /* "--" was seen */
+    bool are_verbatim; /* so is "--" itself: a parameter takes all of them */
 };
 
 struct parse {
@@ -239,16 +240,18 @@ static const struct op_param *next_positional(struct parse *parse) {
 
 static int take_word(struct parse *parse, struct error *reterr) {
     const char *word = parse->words.at[0];
-    if (!parse->words.flags_over && strcmp(word, "--") == 0) {
+    bool has_flags = !parse->words.flags_over && !parse->words.are_verbatim;
+    if (has_flags && strcmp(word, "--") == 0) {
         parse->words.flags_over = true;
         return 1;
     }
-    if (!parse->words.flags_over && word[0] == '-' && word[1]) return take_flag(parse, reterr);
+    if (has_flags && word[0] == '-' && word[1]) return take_flag(parse, reterr);
     const struct op_param *param = next_positional(parse);
     if (!param) return error_set(reterr, E_INVALID, "\"%.64s\" is one word too many", word);
     char placeholder[64];
     args_placeholder(param, placeholder, sizeof placeholder);
     if (add_value(parse, param, word, reterr) < 0) return error_prefix(reterr, "%s", placeholder);
+    if (param->flags & OP_VERBATIM) parse->words.are_verbatim = true;
     return 1;
 }
 

@@ -183,7 +183,7 @@ verb_fn verb_any, verb_create, verb_list, verb_restart, verb_each, verb_freeze; 
 verb_fn verb_compile, verb_validate, verb_deps;                                   /* verbs_compile.c */
 verb_fn verb_reload, verb_versions, verb_export;                                  /* verbs_code.c */
 verb_fn verb_watch;                                                               /* verbs_watch.c */
-verb_fn verb_eval, verb_run, verb_events, verb_logs;                              /* verbs_stream.c */
+verb_fn verb_eval, verb_run, verb_mix, verb_events, verb_logs;                    /* verbs_stream.c */
 verb_fn verb_doctor, verb_profiles, verb_shutdown, verb_toolchains, verb_version; /* verbs_service.c */
 verb_fn verb_reload_config;                                                       /* verbs_service.c */
 verb_fn verb_quotas;                                                              /* verbs_quotas.c */

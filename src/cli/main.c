@@ -12,6 +12,7 @@ static const struct {
 } verbs[] = {
     {"create", verb_create},
     {"run", verb_run},
+    {"mix", verb_mix},
     {"list", verb_list},
     {"restart", verb_restart},
     {"eval", verb_eval},

@@ -393,14 +393,14 @@ void assemble_collect(uv_work_t *work) {
     if (!job->facts) job->facts = json_object();
     if (!job->report) job->report = json_object();
     job->is_torn = is_torn(job);
-    if (job->is_torn)
-        job->content_key[0] = job->shared_key[0] = '\0'; /* it is not kept for others, nor begun from again */
+    if (job->is_torn) job_forget_content(job);
     int result = check_made(job, &error);
     if (result == 0 && !json_object_get(job->facts, "supervisor")) result = keep_app_files(job, &error);
     if (result == 0) result = keep_consolidated(job, &error);
     if (result == 0) result = add_modules(job, &error);
     if (result == 0) result = add_apps(job, &error);
     if (result == 0) result = add_config(job, &error);
+    if (result == 0) result = extras_collect(job, &error);
     if (result == 0) {
         describe(job);
         result = add_facts(job, &error);

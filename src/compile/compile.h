@@ -25,7 +25,7 @@ enum { BUILD_CONFIG_MAX_BYTES = 4 << 20, BUILD_FACTS_MAX_BYTES = 16 << 20 };
    made from what (`sources`), and the report, may take megabytes: they are read again where they are needed. */
 struct build {
     char digest[STORE_DIGEST_BYTES];
-    json_t *facts; /* apps[], main, language, supervisor, modules[], has_config, bytes */
+    json_t *facts; /* apps[], main, language, supervisor, modules[], has_config, bytes, mix */
 };
 
 /* Blocking, for as long as the project is large. */
@@ -99,6 +99,13 @@ struct compile_with {
     char token[64];
 };
 
+/* What a build has besides what was compiled. */
+enum compile_extra {
+    COMPILE_PLAIN,
+    COMPILE_WITH_SOURCES, /* src and lib of each application, in its folder */
+    COMPILE_WITH_PROJECT, /* the project's files, for tasks of Mix; E_INVALID for what is no Mix project */
+};
+
 struct compile_request {
     struct compiler *compiler;
     const struct toolchain *toolchain;  /* probed; it outlives the compiler, or is forgotten by it */
@@ -109,7 +116,8 @@ struct compile_request {
     const struct compile_with *withs;   /* at most WITHS_MAX of compile/project/places.h */
     size_t with_count;
     const char *mix_env; /* Mix's environment, or rebar3's profile; NULL: the project's own */
-    bool has_turn;       /* its starter has taken one for it, and gives it back; else it waits for one itself */
+    enum compile_extra extra;
+    bool has_turn; /* its starter has taken one for it, and gives it back; else it waits for one itself */
     uint64_t deadline_ms;
     /* What macros and parse transforms tried and were refused; NULL: not reported. Gets done's data. */
     void (*violation)(void *data, struct node *node, const char *what, const char *detail);

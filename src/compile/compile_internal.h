@@ -9,9 +9,9 @@ enum {
     PROJECT_ENTRIES_MAX = 20000,
     PROJECT_FILE_MAX_BYTES = 64 << 20,
     PROJECT_TOTAL_MAX_BYTES = 512 << 20,
-    PRIV_TOTAL_MAX_BYTES = 128 << 20,
+    COLLECTED_TOTAL_MAX_BYTES = 128 << 20, /* of a build, with the files that are taken as they are */
     FILES_MAX = 40000,
-    BUILD_MAX_BYTES = PROJECT_TOTAL_MAX_BYTES + PRIV_TOTAL_MAX_BYTES, /* of all its files */
+    BUILD_MAX_BYTES = PROJECT_TOTAL_MAX_BYTES + COLLECTED_TOTAL_MAX_BYTES, /* of all its files */
     PROJECT_DEPTH_MAX = 64, /* folders inside one another; each is held open while it is walked */
     TEXT_MAX_BYTES = 8192,  /* of one text in a report */
 };
@@ -35,6 +35,15 @@ int receive_file(int source, struct buf *content, struct error *reterr); /* the 
 /* The files of a folder of an application's, such as "priv", if it has one. */
 int collect_below(int project, const char *app_dir, const char *name, const char *app, struct file_list *list,
                   struct error *reterr);
+/* What is taken of a folder: paths are those below it. */
+struct collect_choice {
+    bool (*is_wanted)(const void *data, const char *path, bool is_folder);
+    const void *data;
+    const char *what; /* that would be too large */
+};
+/* The files of a folder that are chosen, at a place of the build. */
+int collect_chosen(int folder, const char *target, const struct collect_choice *choice, struct file_list *list,
+                   struct error *reterr);
 void remove_tree(const char *path);
 void empty_tree(const char *path); /* the same, but the folder itself stays */
 /* A folder below another, reached through folders only: a link on the way is ELOOP or ENOTDIR, never followed, since

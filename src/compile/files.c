@@ -1,4 +1,4 @@
-/* The files of a build in memory, and a project's priv folders. */
+/* The files of a build in memory, and those that it takes from folders of a project as they are, such as priv. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -48,14 +48,30 @@ void file_list_free(struct file_list *list) {
     *list = (struct file_list){0};
 }
 
-static int read_whole(int folder, const char *name, const char *path, struct file_list *list, struct error *reterr) {
+/* A folder on its way into a build. */
+struct collection {
+    struct file_list *list;
+    const struct collect_choice *choice; /* NULL: all of it */
+    size_t source_at;                    /* where in a path of the build its path in the project begins */
+};
+
+static bool is_wanted(const struct collection *into, const char *path, bool is_folder) {
+    return !into->choice || into->choice->is_wanted(into->choice->data, path + into->source_at, is_folder);
+}
+
+static int check_size(const struct collection *into, const char *path, int64_t size, struct error *reterr) {
+    if (size <= PROJECT_FILE_MAX_BYTES && into->list->total_bytes + (size_t)size <= COLLECTED_TOTAL_MAX_BYTES) return 0;
+    return error_set(reterr, E_TOO_LARGE, "%s makes the %s larger than %d MiB", path,
+                     into->choice ? into->choice->what : "project's priv folders", COLLECTED_TOTAL_MAX_BYTES >> 20);
+}
+
+static int read_whole(int folder, const char *name, const char *path, const struct collection *into,
+                      struct error *reterr) {
     CLEANUP_FD int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat status;
     if (fd < 0 || fstat(fd, &status) < 0) return error_errno(reterr, errno, "reading %s", path);
     if (!S_ISREG(status.st_mode)) return 0; /* sockets, devices and links stay out */
-    if (status.st_size > PROJECT_FILE_MAX_BYTES || list->total_bytes + (size_t)status.st_size > PRIV_TOTAL_MAX_BYTES)
-        return error_set(reterr, E_TOO_LARGE, "%s makes the project's priv folders larger than %d MiB", path,
-                         PRIV_TOTAL_MAX_BYTES >> 20);
+    if (check_size(into, path, status.st_size, reterr) < 0) return -1;
     size_t size = (size_t)status.st_size, have = 0;
     CLEANUP_FREE uint8_t *data = malloc(size + 1);
     if (!data) return error_set(reterr, E_NO_MEMORY, "no memory for %s", path);
@@ -65,7 +81,7 @@ static int read_whole(int folder, const char *name, const char *path, struct fil
         if (count == 0) return error_set(reterr, E_CONFLICT, "%s shrank while it was read", path);
         have += (size_t)count;
     }
-    return file_list_add(list, path, take_ptr(data), have, reterr);
+    return file_list_add(into->list, path, take_ptr(data), have, reterr);
 }
 
 int open_below(int folder, const char *path) {
@@ -87,22 +103,25 @@ int open_below(int folder, const char *path) {
     return fd;
 }
 
-static int collect_folder(int fd, const char *path, unsigned depth, struct file_list *list, struct error *reterr);
+static int collect_folder(int fd, const char *path, unsigned depth, const struct collection *into,
+                          struct error *reterr);
 
 /* Files and folders; links, sockets and devices stay out. */
-static int collect_entry(int folder, const char *name, const char *path, unsigned depth, struct file_list *list,
+static int collect_entry(int folder, const char *name, const char *path, unsigned depth, const struct collection *into,
                          struct error *reterr) {
     struct stat status;
     if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) return error_errno(reterr, errno, "reading %s", path);
-    if (S_ISREG(status.st_mode)) return read_whole(folder, name, path, list, reterr);
+    if (!is_wanted(into, path, S_ISDIR(status.st_mode))) return 0;
+    if (S_ISREG(status.st_mode)) return read_whole(folder, name, path, into, reterr);
     if (!S_ISDIR(status.st_mode)) return 0;
     if (depth >= PROJECT_DEPTH_MAX) return error_set(reterr, E_TOO_LARGE, "%s lies too deep", path);
-    return collect_folder(openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), path, depth + 1, list,
+    return collect_folder(openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), path, depth + 1, into,
                           reterr);
 }
 
 /* Takes fd over. */
-static int collect_folder(int fd, const char *path, unsigned depth, struct file_list *list, struct error *reterr) {
+static int collect_folder(int fd, const char *path, unsigned depth, const struct collection *into,
+                          struct error *reterr) {
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     if (!directory) {
         fd_close(fd);
@@ -114,7 +133,7 @@ static int collect_folder(int fd, const char *path, unsigned depth, struct file_
         char below[PATH_MAX];
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
         result = string_format(below, sizeof below, reterr, "%s/%s", path, entry->d_name);
-        if (result == 0) result = collect_entry(dirfd(directory), entry->d_name, below, depth, list, reterr);
+        if (result == 0) result = collect_entry(dirfd(directory), entry->d_name, below, depth, into, reterr);
     }
     closedir(directory);
     return result;
@@ -126,9 +145,16 @@ int collect_below(int project, const char *app_dir, const char *name, const char
     int result = string_format(source, sizeof source, reterr, "%s%s%s", app_dir, app_dir[0] ? "/" : "", name);
     if (result == 0) result = string_format(target, sizeof target, reterr, "%s/%s", app, name);
     if (result < 0) return result;
+    struct collection into = {.list = list};
     int fd = open_below(project, source);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EINVAL)) return 0;
-    return collect_folder(fd, target, 0, list, reterr);
+    return collect_folder(fd, target, 0, &into, reterr);
+}
+
+int collect_chosen(int folder, const char *target, const struct collect_choice *choice, struct file_list *list,
+                   struct error *reterr) {
+    struct collection into = {.list = list, .choice = choice, .source_at = strlen(target) + 1};
+    return collect_folder(open_below(folder, ""), target, 0, &into, reterr);
 }
 
 static void remove_below(int parent, const char *name);

@@ -120,6 +120,10 @@ void job_end(struct compile_job *job) {
         finish(job);
 }
 
+void job_forget_content(struct compile_job *job) {
+    job->content_key[0] = job->shared_key[0] = '\0';
+}
+
 /* ---- folders ---- */
 
 int job_folder(const struct compile_job *job, const char *path, const char **ret_rest) {
@@ -435,6 +439,7 @@ static void hash_content(const struct compile_job *job, const char *whose, char 
     hash_text(&hash, job->file_name);
     hash_text(&hash, job->mix_env);
     hash_text(&hash, job->with_key);
+    if (job->request.extra != COMPILE_PLAIN) hash_text(&hash, compile_extra_name(job->request.extra));
     hash_bytes(&hash, job->tree.digest, sizeof job->tree.digest);
     if (hash_end(&hash, digest)) hex_encode(digest, sizeof digest, ret_key);
 }
@@ -483,6 +488,10 @@ static void look(uv_work_t *work) {
         return;
     }
     job->kind = job->is_file ? SOURCE_FILE : source_detect(job->project_fd);
+    if (extras_check(job, &error) < 0) {
+        job_fail(job, &error);
+        return;
+    }
     static const struct tree nothing; /* of a copy, files are new even where they look as before */
     const struct tree *before = job->is_stream ? &nothing : &job->workspace->tree;
     struct tree_folder folders[WITHS_MAX + 1] = {{job->project_fd, ""}};

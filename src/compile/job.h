@@ -107,6 +107,8 @@ void job_drop_answer(struct compile_job *job);
 bool job_took_reply(struct compile_job *job, const struct term *reason, const struct error *error);
 void job_begin(struct compile_job *job);
 
+void job_forget_content(struct compile_job *job); /* its build is not kept for others, nor begun from again */
+
 /* The folder in which a path of the project lies, as a descriptor that stays the job's, and the path from there. -1: it
    lies in none that was handed over. */
 int job_folder(const struct compile_job *job, const char *path, const char **ret_rest);
@@ -133,6 +135,14 @@ void assemble_collect(uv_work_t *work);
 void assemble_encode(struct compile_job *job); /* what the worker is asked for; off the loop's thread, too */
 void assemble_begin(struct compile_job *job);
 json_t *failed_report(const struct term *reason);
+
+/* ---- extras.c ---- */
+
+/* Of the project, or of a folder that it sees at another place, whether a task of Mix gets this path. Pure. */
+bool extras_wants(const struct model *model, const char *seen, const char *path, bool is_folder);
+int extras_check(const struct compile_job *job, struct error *reterr); /* whether the project can have what is asked */
+int extras_collect(struct compile_job *job, struct error *reterr);     /* after its applications; blocking */
+const char *compile_extra_name(enum compile_extra extra);              /* as keys have it */
 
 /* ---- kept.c ---- */
 

@@ -5,6 +5,7 @@
 #define ENGINE_OPS(X)                                                                                                  \
     X(create)                                                                                                          \
     X(run)                                                                                                             \
+    X(mix)                                                                                                             \
     X(list)                                                                                                            \
     X(info)                                                                                                            \
     X(wait)                                                                                                            \

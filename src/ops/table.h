@@ -38,6 +38,7 @@ enum op_param_flags {
     OP_IN_PATH = 1 << 2,    /* a :name in the HTTP path */
     OP_REST = 1 << 3,       /* the CLI takes any number of it: one request each (destroy A B C) */
     OP_CLIENT = 1 << 4,     /* the CLI's own affair: never sent, and refused from others */
+    OP_VERBATIM = 1 << 5,   /* in the CLI, all words from its first one on are its own, those with a dash too */
 };
 
 struct op_param {

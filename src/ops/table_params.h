@@ -87,11 +87,9 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
         .summary = "the environment of a Mix project, or the profile of a rebar3 one; by default the project's own"    \
     }
 
-/* What a sandbox is made with, whether it is created or just run. */
-#define SANDBOX_PARAMS                                                                                                 \
-    {.name = "supervisor", .type = OP_MODULE, .summary = "start this supervisor module"},                              \
-        {.name = "app", .type = OP_NAME, .summary = "start this application"},                                         \
-        {.name = "profile", .type = OP_NAME, .fallback = "\"medium\"", .summary = "the security profile"},             \
+/* What a sandbox is made with, whatever runs in it. */
+#define VM_PARAMS                                                                                                      \
+    {.name = "profile", .type = OP_NAME, .fallback = "\"medium\"", .summary = "the security profile"},                 \
         TOOLCHAIN_PARAM, PROJECT_PARAMS,                                                                               \
         JAIL_LIMIT_LIST(LIMIT_PARAM){.name = "limit",                                                                  \
                                      .type = OP_PAIRS,                                                                 \
@@ -115,6 +113,11 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
         .name = "require", .type = OP_TEXTS, .max = REQUIRE_MAX_ENTRIES,                                               \
         .summary = "refuse when this guarantee can't be given"                                                         \
     }
+
+/* The same, with the application that is started, whether it is created or just run. */
+#define SANDBOX_PARAMS                                                                                                 \
+    {.name = "supervisor", .type = OP_MODULE, .summary = "start this supervisor module"},                              \
+        {.name = "app", .type = OP_NAME, .summary = "start this application"}, VM_PARAMS
 
 #define WATCH_PATTERN_PARAMS                                                                                           \
     {.name = "watch_ignore",                                                                                           \
@@ -173,6 +176,20 @@ static const struct op_param run_params[] = {
     WATCH_PARAMS,
     {.name = "eval", .type = OP_TEXT, .min = 1, .max = CODE_MAX_BYTES, .summary = "evaluate this expression, then end"},
     LANGUAGE_PARAM,
+};
+
+static const struct op_param mix_params[] = {
+    {.name = "source",
+     .type = OP_PATH,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .flag = "project",
+     .summary = "a Mix project"},
+    {.name = "task",
+     .type = OP_WORDS,
+     .flags = OP_REQUIRED | OP_POSITIONAL | OP_VERBATIM,
+     .max = ARGS_MAX_ENTRIES,
+     .summary = "the task and its arguments, such as ecto.migrate or phx.routes; our own flags go before it"},
+    VM_PARAMS,
 };
 
 static const struct op_param input_params[] = {

@@ -134,7 +134,7 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
         %% The limits come first: configuration may be code.
         ok = sbx_limit:set(maps:get(processes, Args, nil)),
         ok = sbx_quota:start(maps:get(limits, Args, #{})),
-        ok = sbx_runtime_config:apply(maps:merge(#{config => nil, files => []}, Args)),
+        ok = configure(maps:merge(#{config => nil, files => []}, Args)),
         Tree = start_top(name(App), module(Supervisor), Names),
         Top = Tree#tree.supervisor_pid,
         _ = is_pid(Top) andalso monitor(process, Top),
@@ -151,6 +151,10 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
             publish(idle, #tree{}),
             {sbx_call:failure(start, "~ts", [erl_error:format_exception(Class, Reason, Stack)]), none}
     end.
+
+%% For a task of Mix nothing is started, and Mix decides what is configured.
+configure(#{mix := true} = Args) -> sbx_mix_task:prepare(Args);
+configure(Args) -> sbx_runtime_config:apply(Args).
 
 with_lines(Text, Lines) ->
     unicode:characters_to_binary(lists:join($\n, [Text | Lines])).

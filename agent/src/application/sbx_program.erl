@@ -1,5 +1,5 @@
-%%% Runs a program in the foreground: a script of Elixir's, or main/1 of an Erlang module. It ends the
-%%% VM with its exit status, as the languages' own commands do.
+%%% Runs a program in the foreground: a script of Elixir's, main/1 of an Erlang module, or a task of
+%%% Mix. It ends the VM with its exit status, as the languages' own commands do.
 -module(sbx_program).
 
 -export([run/1]).
@@ -7,19 +7,15 @@
 %% Only a failure is answered, or that there is no program: else the VM has ended by then.
 -spec run(map()) -> sbx_call:result().
 run(#{kind := script, file := File, code := Code, args := Args}) ->
-    ok = begin_output(),
-    case sbx_elixir:start() of
-        ok ->
-            ok = sbx_compile_parts:load(elixir),
-            ok = know_elixir(),
-            Path = filename:join(<<"/data">>, File),
-            ok = file:write_file(Path, Code),
-            %% It reports what is raised, runs the functions of System.at_exit, and ends the VM.
-            'Elixir.Kernel.CLI':main([unicode:characters_to_list(Word) || Word <- [Path | Args]]),
-            {ok, #{is_running => true}};
-        {error, Reason} ->
-            sbx_call:failure(start, "Elixir could not be started: ~0tp", [Reason])
-    end;
+    in_elixir(fun() ->
+        Path = filename:join(<<"/data">>, File),
+        ok = file:write_file(Path, Code),
+        %% It reports what is raised, runs the functions of System.at_exit, and ends the VM.
+        'Elixir.Kernel.CLI':main([unicode:characters_to_list(Word) || Word <- [Path | Args]]),
+        {ok, #{is_running => true}}
+    end);
+run(#{kind := mix} = Args) ->
+    in_elixir(fun() -> sbx_mix_task:run(Args) end);
 run(#{kind := module, module := Name, args := Args}) ->
     Module = binary_to_atom(Name),
     _ = code:ensure_loaded(Module),
@@ -27,6 +23,17 @@ run(#{kind := module, module := Name, args := Args}) ->
         true -> main(Module, [unicode:characters_to_list(Word) || Word <- Args]);
         false when Args =:= [] -> {ok, #{is_running => true}};
         false -> sbx_call:failure(start, "~ts exports no main/1, which would take the arguments", [Name])
+    end.
+
+in_elixir(Fun) ->
+    ok = begin_output(),
+    case sbx_elixir:start() of
+        ok ->
+            ok = sbx_compile_parts:load(elixir),
+            ok = know_elixir(),
+            Fun();
+        {error, Reason} ->
+            sbx_call:failure(start, "Elixir could not be started: ~0tp", [Reason])
     end.
 
 %% All of Elixir's applications, such as ex_unit, as its own command has them.

@@ -2,7 +2,7 @@
 %%% earlier ones: what the project's compilation gave, its config/runtime.exs, and the caller's files.
 -module(sbx_runtime_config).
 
--export([apply/1, change/1]).
+-export([begin_with/1, apply/1, change/1]).
 
 -type config() :: [{atom(), [{atom(), term()}]}].
 %% `config` is of a build, `files` are the caller's, and the values of `env` are never told.
@@ -16,6 +16,12 @@
 
 -define(CALLBACK_MS, 5000).
 -define(TEXT_MAX_BYTES, 4096).
+
+%% Only what the compilation gave. All of it follows with apply/1.
+-spec begin_with(args()) -> ok.
+begin_with(Args) ->
+    {Built, _Sources} = read(Args),
+    sbx_config:add(Built).
 
 -spec apply(args()) -> ok.
 apply(#{config := nil, files := []}) ->

@@ -157,6 +157,7 @@ described(#{root := Root, apps := Apps, main := Main, loose := Loose} = Project,
             {ok, #{
                 apps => Told,
                 main => written(Main),
+                mix_env => written(maps:get(mix_env, Project, nil)),
                 loose => Loose,
                 config => config(Project),
                 described_by => paths(maps:get(described_by, Project), Root),

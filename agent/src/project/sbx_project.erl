@@ -38,6 +38,8 @@
     root := file:filename(),
     apps := [app()],
     main := atom() | nil,
+    %% Of a Mix project.
+    mix_env => atom(),
     config := [{atom(), [{atom(), term()}]}],
     %% What is evaluated in the sandbox, before the application starts.
     runtime := none | map(),

@@ -57,6 +57,7 @@ described(Root) ->
         root => Root,
         apps => Apps ++ Own,
         main => Main,
+        mix_env => 'Elixir.Mix':env(),
         config => Environment,
         runtime => Runtime,
         problems =>

@@ -1,4 +1,4 @@
-/* Commands that evaluate or follow: eval, events, logs, run. */
+/* Commands that evaluate or follow: eval, events, logs, run, mix. */
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -99,7 +99,7 @@ int verb_logs(struct cli *cli, const struct op *op, struct arguments *arguments)
     return stream(cli, op, arguments, show_record);
 }
 
-/* ---- run ---- */
+/* ---- run, mix ---- */
 
 struct run {
     bool brings_input;
@@ -170,16 +170,13 @@ static int end_normally(const struct cli *cli, json_t *answer) {
     return crashed;
 }
 
-int verb_run(struct cli *cli, const struct op *op, struct arguments *arguments) {
+static int follow_run(struct cli *cli, const struct op *op, json_t *params, bool brings_input) {
     CLEANUP_JSON json_t *answer = NULL;
     struct sbx_error error;
-    struct error bad;
-    if (run_take_script(arguments->params, &bad) < 0) return fail_usage(cli, op, &bad);
-    const char *source = json_string_value(json_object_get(arguments->params, "source"));
-    struct run run = {.brings_input = !source || string_ends(source, ".erl")};
+    struct run run = {.brings_input = brings_input};
     CLEANUP_FD int signals_fd = catch_interrupts();
     cli->cancel_fd = signals_fd;
-    int result = session_stream(cli, op, arguments->params, show_run_record, &run, &answer, &error);
+    int result = session_stream(cli, op, params, show_run_record, &run, &answer, &error);
     struct signalfd_siginfo interrupt;
     bool interrupted = read(signals_fd, &interrupt, sizeof interrupt) == (ssize_t)sizeof interrupt;
     if (result < 0 && interrupted) {
@@ -191,4 +188,15 @@ int verb_run(struct cli *cli, const struct op *op, struct arguments *arguments) 
     session_close(cli);
     cli->cancel_fd = -1;
     return result;
+}
+
+int verb_run(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    struct error bad;
+    if (run_take_script(arguments->params, &bad) < 0) return fail_usage(cli, op, &bad);
+    const char *source = json_string_value(json_object_get(arguments->params, "source"));
+    return follow_run(cli, op, arguments->params, !source || string_ends(source, ".erl"));
+}
+
+int verb_mix(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    return follow_run(cli, op, arguments->params, true);
 }

@@ -99,6 +99,8 @@ int model_from_term(const struct term *answer, struct model *ret, struct error *
     if (result == 0) result = check_paths(&model, reterr);
     text_at(answer, "main", &model.main);
     if (model.main && !is_app_name(model.main)) free(take_ptr(model.main));
+    text_at(answer, "mix_env", &model.mix_env);
+    if (model.mix_env && !is_app_name(model.mix_env)) free(take_ptr(model.mix_env));
     model.is_loose = loose && term_is_atom(loose, "true");
     model.problems =
         diagnostics_to_json(term_map_get(answer, "problems"), &whole_diagnostics_budget, &model.problems_left_out);
@@ -117,6 +119,7 @@ void model_free(struct model *model) {
     }
     free(model->apps);
     free(model->main);
+    free(model->mix_env);
     free(model->config);
     name_list_free(&model->described_by);
     json_decref(model->problems);

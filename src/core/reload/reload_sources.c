@@ -267,6 +267,7 @@ static void begin_compiling(struct reload_job *reload, const struct link_project
         .withs = reload->withs.opened,
         .with_count = withs_of(reload) ? reload->withs.count : 0,
         .mix_env = sandbox->config.mix_env,
+        .extra = sandbox->config.extra,
         .deadline_ms = sandbox->engine->config.compile_deadline_ms,
         .violation = on_violation,
     };

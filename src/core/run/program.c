@@ -1,6 +1,7 @@
 /* The program that a run has in the foreground, and the standard input that its caller brings it. */
 #include "core/run/program.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,16 +18,22 @@ static const char empty_project[] = "defmodule SandboxScript do\nend\n";
 
 /* ---- which program ---- */
 
+static bool is_mix(const json_t *params) {
+    return json_object_get(params, "task");
+}
+
 static bool is_erlang_file(const char *source) {
     return source && string_ends(source, ".erl");
 }
 
 bool program_is_wanted(const json_t *params) {
     const char *source = json_string_value(json_object_get(params, "source"));
-    return json_object_get(params, "code") || (is_erlang_file(source) && !json_object_get(params, "eval"));
+    return is_mix(params) || json_object_get(params, "code") ||
+           (is_erlang_file(source) && !json_object_get(params, "eval"));
 }
 
 int program_check(const json_t *params, struct error *reterr) {
+    if (is_mix(params)) return 0;
     bool has_code = json_object_get(params, "code"), has_source = json_object_get(params, "source");
     const char *file = json_string_value(json_object_get(params, "file"));
     if (!has_code && !has_source) return error_set(reterr, E_INVALID, "source is missing: a project, or code");
@@ -42,6 +49,8 @@ int program_check(const json_t *params, struct error *reterr) {
 }
 
 void program_replace_source(json_t *params) {
+    if (is_mix(params)) json_object_set_new(params, "mix", json_true());
+    json_object_del(params, "task");
     json_object_del(params, "args");
     if (!json_object_get(params, "code")) return;
     json_object_set_new(params, "source", json_string("/script"));
@@ -59,20 +68,41 @@ static void put_words(struct buf *args, json_t *words) {
     if (json_array_size(words) > 0) term_put_nil(args);
 }
 
+static void put_script(struct term_map *map, const json_t *params) {
+    term_map_atom(map, "kind", "script");
+    term_map_text(map, "code", json_string_value(json_object_get(params, "code")));
+    term_map_text(map, "file", json_string_value(json_object_get(params, "file")));
+}
+
+static void put_module(struct term_map *map, const json_t *params) {
+    const char *source = json_string_value(json_object_get(params, "source"));
+    const char *name = strrchr(source, '/') + 1;
+    term_map_atom(map, "kind", "module");
+    term_map_bytes(map, "module", name, strlen(name) - SUFFIX_BYTES);
+}
+
+/* Where the project's files are, and Mix's environment, as its build says. */
+static void put_mix(struct term_map *map, const struct sandbox *sandbox) {
+    json_t *facts = sandbox->code.build.facts, *mix = json_object_get(facts, "mix");
+    const char *name = json_string_value(json_object_get(json_array_get(json_object_get(facts, "apps"), 0), "name"));
+    char dir[PATH_MAX];
+    snprintf(dir, sizeof dir, NODE_APP_PLACE "/mix", name);
+    term_map_atom(map, "kind", "mix");
+    term_map_text(map, "dir", dir);
+    term_map_text(map, "place", json_string_value(json_object_get(mix, "place")));
+    term_map_text(map, "mix_env", json_string_value(json_object_get(mix, "env")));
+}
+
 void program_start(struct sandbox *sandbox, const json_t *params, node_reply_fn told, void *data) {
     struct buf args = BUF_INIT;
     struct term_map map = term_map_begin(&args);
-    const char *code = json_string_value(json_object_get(params, "code"));
-    const char *source = json_string_value(json_object_get(params, "source"));
-    const char *slash = source ? strrchr(source, '/') : NULL;
-    term_map_atom(&map, "kind", code ? "script" : "module");
-    if (code) {
-        term_map_text(&map, "code", code);
-        term_map_text(&map, "file", json_string_value(json_object_get(params, "file")));
-    } else if (slash) {
-        term_map_bytes(&map, "module", slash + 1, strlen(slash + 1) - SUFFIX_BYTES);
-    }
-    put_words(term_map_key(&map, "args"), json_object_get(params, "args"));
+    if (is_mix(params))
+        put_mix(&map, sandbox);
+    else if (json_object_get(params, "code"))
+        put_script(&map, params);
+    else
+        put_module(&map, params);
+    put_words(term_map_key(&map, "args"), json_object_get(params, is_mix(params) ? "task" : "args"));
     term_map_end(&map);
     node_call(sandbox->node, "program", &args, PROGRAM_MAX_MS, told, data);
 }

@@ -1,4 +1,5 @@
-/* program: what a run has in the foreground: a script, or main/1 of an Erlang file. It ends the VM with its status. */
+/* program: what a run has in the foreground: a script, main/1 of an Erlang file, or a task of Mix. It ends the VM with
+   its status. */
 #ifndef CORE_SANDBOX_PROGRAM_H
 #define CORE_SANDBOX_PROGRAM_H
 
@@ -11,7 +12,8 @@ struct sandbox;
 /* Of a run's parameters. */
 int program_check(const json_t *params, struct error *reterr);
 bool program_is_wanted(const json_t *params);
-/* A script's sandbox is created for an empty project; its text is for the VM that runs it. */
+/* Parameters of the run that its sandbox is not created with. A script's is created for an empty project; its text is
+   for the VM that runs it. */
 void program_replace_source(json_t *params);
 
 /* An answer without an error says that the application goes on without a program. */

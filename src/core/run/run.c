@@ -1,4 +1,4 @@
-/* run: a sandbox that lives as long as its caller listens. Made of create, logs, eval and destroy. */
+/* run and mix: a sandbox that lives as long as its caller listens. Made of create, logs, eval and destroy. */
 #include <stdio.h>
 #include <string.h>
 
@@ -270,4 +270,8 @@ void engine_run(struct engine *engine, struct request *request) {
     ask(run, &run->create, params, engine_create);
     /* Its name before anything else, so that a caller who leaves at once can wait for its end. */
     if (map_get(&engine->sandboxes, run->id)) request->item(request, json_pack("{s:s}", "sandbox_id", run->id));
+}
+
+void engine_mix(struct engine *engine, struct request *request) {
+    engine_run(engine, request);
 }

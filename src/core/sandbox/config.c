@@ -56,6 +56,7 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     config->with = json_incref(json_object_get(object, "with"));
     config->env = json_incref(json_object_get(object, "env"));
     config->files = json_incref(json_object_get(object, "config"));
+    if (json_is_true(json_object_get(object, "mix"))) config->extra = COMPILE_WITH_PROJECT;
     config->ephemeral = json_is_true(json_object_get(object, "ephemeral"));
     config->watch = json_is_true(json_object_get(object, "watch"));
     config->watch_ignore = json_incref(json_object_get(object, "watch_ignore"));

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "base/base.h"
+#include "compile/compile.h"
 #include "core/limits/limits.h"
 #include "guard/profiles.h"
 #include "jail/jail.h"
@@ -24,6 +25,7 @@ struct sandbox_config {
     const struct guard_profile *profile;
     struct jail_limits limits;
     struct limit_policies policies;
+    enum compile_extra extra;             /* COMPILE_WITH_PROJECT: it runs a task of Mix and no application */
     bool ephemeral;                       /* it belongs to a run, and ends with it */
     bool watch;                           /* compile and reload whatever changes in the source */
     json_t *watch_ignore, *watch_include; /* patterns; NULL: none */

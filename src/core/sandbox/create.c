@@ -212,6 +212,7 @@ static void compile_project(void *job) {
         .withs = create->withs.opened,
         .with_count = create->withs.count,
         .mix_env = sandbox->config.mix_env,
+        .extra = sandbox->config.extra,
         .has_turn = true,
         .deadline_ms = sandbox->engine->config.compile_deadline_ms,
         .violation = on_compiler_violation,

@@ -49,12 +49,14 @@ static void put_members(struct buf *args, struct sandbox *sandbox, bool is_elixi
         config->supervisor ? config->supervisor : json_string_value(json_object_get(facts, "supervisor"));
     const char *app = config->app ? config->app : json_string_value(json_object_get(facts, "main"));
     CLEANUP(buf_free) struct buf module = BUF_INIT;
-    if (config->app) supervisor = NULL;
+    bool is_mix = config->extra == COMPILE_WITH_PROJECT;
+    if (config->app || is_mix) supervisor = NULL;
     if (supervisor) term_module_atom(supervisor, &module);
     struct term_map map = states_begin_args(sandbox->tree.states, args);
     put_apps(term_map_key(&map, "apps"), json_object_get(facts, "apps"));
-    term_map_text(&map, "app", config->supervisor ? NULL : app);
+    term_map_text(&map, "app", config->supervisor || is_mix ? NULL : app);
     term_map_text(&map, "supervisor", supervisor ? buf_string(&module) : NULL);
+    term_map_bool(&map, "mix", is_mix);
     term_map_bool(&map, "elixir", is_elixir);
     start_args_put_given(&map, config);
     term_map_number(&map, "processes", config->limits.processes);

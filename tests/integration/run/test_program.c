@@ -9,7 +9,7 @@
 
 enum { OUTPUT_BYTES = 64 << 10 };
 
-/* What the shell's command printed, with the path of `sandbox run` in place of RUN; then its exit status. */
+/* What the shell's command printed, with `sandbox` in place of S and `sandbox run` of RUN; then its exit status. */
 static char *shell(struct world *world, const char *format, const char *path, int *ret_status) {
     char self[PATH_MAX], command[4 * PATH_MAX], words[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -18,7 +18,7 @@ static char *shell(struct world *world, const char *format, const char *path, in
     *strrchr(self, '/') = '\0';
     snprintf(words, sizeof words, format, path);
     assert_int_equal(string_format(command, sizeof command, NULL,
-                                   "RUN='%s/../../bin/sandbox --home %s --no-autostart run'; %s", self,
+                                   "S='%s/../../bin/sandbox --home %s --no-autostart'; RUN=\"$S run\"; %s", self,
                                    world_home(world), words),
                      0);
     FILE *pipe = popen(command, "re");
@@ -96,6 +96,30 @@ static void what_is_no_program_is_refused(void **state) {
     json_decref(world_fails(world, "input", "not_found", "{s:s}", "id", "none"));
 }
 
+static const char *mix_project(struct world *world) {
+    world_file(world, "till/lib/mix/tasks/till.ask.ex",
+               "defmodule Mix.Tasks.Till.Ask do\n  use Mix.Task\n  def run(args) do\n    IO.inspect(args)\n"
+               "    File.write!(\"made.txt\", IO.gets(\"\"))\n    Mix.raise(\"closed\")\n  end\nend\n");
+    const char *described = world_file(world, "till/mix.exs",
+                                       "defmodule Till.MixProject do\n  use Mix.Project\n"
+                                       "  def project, do: [app: :till, version: \"1.0.0\"]\nend\n");
+    *strrchr((char *)described, '/') = '\0';
+    return described;
+}
+
+/* Words, input and status are those of Mix. What the task wrote is told, and is not there. */
+static void a_task_of_mix_runs_on_the_build(void **state) {
+    struct world *world = *state;
+    const char *project = mix_project(world);
+    expect(world, "cd %s; { echo hi | $S mix -e A=1 . till.ask -e A=2 --; echo status $?; } 2>&1; ls made.txt 2>&1",
+           project,
+           "[\"-e\", \"A=2\", \"--\"]\n** (Mix) closed\n"
+           "sandbox: the task wrote to a copy of the project, and nothing of it is kept: made.txt\nstatus 1\nls: ",
+           2);
+    expect(world, "$S mix %s 2>&1", project, "TASK is missing", 2);
+    expect(world, "$S mix %s any 2>&1", EXAMPLES "/counter_erl", "is a rebar3 project", 2);
+}
+
 static int open_world(void **state) {
     *state = world_open(NULL);
     return 0;
@@ -111,6 +135,7 @@ int main(void) {
         cmocka_unit_test(a_script_is_its_own_program),       cmocka_unit_test(a_script_that_raises_exits_with_1),
         cmocka_unit_test(the_input_may_be_the_script),       cmocka_unit_test(an_erlang_file_runs_its_main),
         cmocka_unit_test(an_interrupted_one_exits_with_130), cmocka_unit_test(what_is_no_program_is_refused),
+        cmocka_unit_test(a_task_of_mix_runs_on_the_build),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }

@@ -75,6 +75,18 @@ static void after_two_dashes_all_are_words(void **state) {
     expect_complaint("eval", "c|-1", "after --");
 }
 
+static void a_task_takes_all_words_from_its_name_on(void **state) {
+    (void)state;
+    expect_params("mix", "-e|A=1|/tmp|--profile=low|run|-e|1|--|--home|x",
+                  "{\"source\":\"/tmp\",\"env\":{\"A\":\"1\"},\"profile\":\"low\","
+                  "\"task\":[\"run\",\"-e\",\"1\",\"--\",\"--home\",\"x\"]}",
+                  NULL);
+    expect_params("mix", "/tmp|--|--help", "{\"source\":\"/tmp\",\"task\":[\"--help\"]}", NULL);
+    expect_complaint("mix", "/tmp|--profil|low|run", "did you mean --profile?");
+    expect_complaint("mix", "/tmp", "TASK is missing");
+    expect_complaint("mix", "", "PROJECT is missing");
+}
+
 static void paths_become_absolute(void **state) {
     (void)state;
     CLEANUP_FD int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -131,6 +143,7 @@ int main(void) {
         cmocka_unit_test(flags_are_typed_by_the_row),
         cmocka_unit_test(flags_may_repeat_where_the_row_says),
         cmocka_unit_test(after_two_dashes_all_are_words),
+        cmocka_unit_test(a_task_takes_all_words_from_its_name_on),
         cmocka_unit_test(paths_become_absolute),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(every_command_takes_the_common_flags),
