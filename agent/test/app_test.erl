@@ -26,7 +26,7 @@ bare_node_test() ->
     Vm = vm:start(#{grace_ms => "1000"}),
     runner:steps(Vm, [
         fun erlang_application/1, fun handwritten_application/1, fun failures/1, fun native_code/1,
-        fun guessed_supervisor_ends/1,
+        fun guessed_supervisor_ends/1, fun template_of_a_configuration/1,
         fun nested_supervisors_end/1, fun library/1, fun what_software_expects/1
     ]),
     ending:by_grace(Vm).
@@ -136,6 +136,25 @@ supervisor_of_an_application(Vm) ->
     ),
     {ok, _} = vm:eval(Vm, elixir, "Supervisor.stop(Counter.Supervisor, :shutdown)"),
     ?assertMatch(#{reason := shutdown}, vm:event(Vm, stopped)).
+
+%% A release's sys.config.src has the sandbox's variables in place of ${NAME}. Their words are not looked
+%% at again, and never told.
+template_of_a_configuration(Vm) ->
+    Build = build:example(rebar3, "counter_erl"),
+    Start = fun(Text, Env) ->
+        Runtime = #{file => <<"releases/1/sys.config.src">>, text => Text, env => prod},
+        Config = term_to_binary(#{config => [{counter_erl, [{kept, 1}]}], runtime => Runtime}),
+        vm:call(Vm, start, build:start_args(Build#{config => Config}, #{env => Env}))
+    end,
+    {error, #{message := Unset}} = Start(<<"[{counter_erl, [{port, ${SHOP_PORT}}]}].">>, []),
+    ?assertEqual(<<"releases/1/sys.config.src: SHOP_PORT is not set; give it with --env SHOP_PORT=VALUE">>, Unset),
+    {error, #{message := Bad}} = Start(<<"[{counter_erl, [{port, ${SHOP_PORT}}]}].">>, [{<<"SHOP_PORT">>, <<"}swordfish">>}]),
+    ?assertEqual(nomatch, string:find(Bad, "swordfish")),
+    Text = <<"[{counter_erl, [{port, ${SHOP_PORT}}, {name, \"${SHOP_NAME}\"}, {host, \"${SHOP_HOST:-none}\"}]}].">>,
+    {ok, _} = Start(Text, [{<<"SHOP_PORT">>, <<"4000">>}, {<<"SHOP_NAME">>, <<"${SHOP_PORT}">>}]),
+    Values = "lists:sort(application:get_all_env(counter_erl))",
+    ?assertMatch({ok, #{term := [{host, "none"}, {initial, 0}, {kept, 1}, {name, "${SHOP_PORT}"}, {port, 4000}]}}, vm:eval(Vm, erlang, Values)),
+    stop(Vm, "counter_erl").
 
 %% config/runtime.exs is evaluated in the node, with the sandbox's environment and over what was
 %% configured before.

@@ -9,11 +9,22 @@
 #include "quota/quota.h"
 #include "store/store.h"
 
-enum source_kind { SOURCE_MIX, SOURCE_REBAR3, SOURCE_FOLDER, SOURCE_FILE, SOURCE_EBIN };
+enum source_kind {
+    SOURCE_MIX,
+    SOURCE_REBAR3,
+    SOURCE_FOLDER,
+    SOURCE_FILE,
+    SOURCE_EBIN,
+    SOURCE_RELEASE,
+    SOURCE_COMPILED, /* a folder of applications that are compiled: NAME/ebin, or lib/NAME/ebin */
+};
 
 const char *source_kind_name(enum source_kind kind); /* as the agent calls it */
-/* What lies in the folder: mix.exs, rebar.config or src/, beams, or just files. */
+/* What lies in the folder: mix.exs, rebar.config or src/, a release, beams, or just files. Blocking: it may look into
+   many folders. */
 enum source_kind source_detect(int folder);
+/* Whether it is SOURCE_EBIN, which takes no more than a look at a few folders. */
+bool source_is_ebin(int folder);
 
 /* Files of a build besides its applications' folders; a dot is in no application's name. */
 #define BUILD_FACTS_FILE "build.json"

@@ -42,7 +42,7 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
 #define SOURCE_PARAM                                                                                                   \
     {                                                                                                                  \
         .name = "source", .type = OP_PATH, .flags = OP_REQUIRED | OP_POSITIONAL,                                       \
-        .summary = "a Mix or rebar3 project, a folder, a file, or an ebin"                                             \
+        .summary = "a Mix or rebar3 project, a folder, a file, an ebin, or an OTP release"                                             \
     }
 
 #define USER_HOME_PARAM                                                                                                \

@@ -1,5 +1,5 @@
-%%% One file of configuration that is evaluated where the application runs: a runtime.exs, or a
-%%% sys.config. What it holds may be secret, so an error tells the place and no value.
+%%% One file of configuration that is evaluated where the application runs: a runtime.exs, a
+%%% sys.config, or a release's sys.config.src. What it holds may be secret, so an error tells the place and no value.
 -module(sbx_config_file).
 
 -export([read/4, masked/2]).
@@ -9,6 +9,7 @@
 -type source() :: {caller | atom(), {Name :: binary(), Text :: binary()}}.
 
 -define(SECRET_MIN_BYTES, 6).
+-define(VARIABLE, "\\$\\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\\}").
 
 %% The configuration with what the file says over it. Throws {start, Text}.
 -spec read(atom(), source(), config(), [{binary(), binary()}]) -> config().
@@ -23,6 +24,7 @@ read(Env, {Owner, {Name, Text}} = Source, Config, Variables) ->
 language(Name) ->
     case filename:extension(Name) of
         <<".exs">> -> elixir;
+        <<".src">> -> template;
         _Other -> erlang
     end.
 
@@ -46,10 +48,43 @@ evaluate(elixir, Env, {Owner, {Name, Text}}, Config) ->
         Class:Reason:Stack -> {failed, failure(Name, Class, Reason, Stack)}
     end;
 %% Erlang
+evaluate(template, Env, {Owner, {Name, Text}}, Config) ->
+    case with_variables(Text) of
+        {ok, Whole} -> evaluate(erlang, Env, {Owner, {Name, Whole}}, Config);
+        {unset, Variable} -> {failed, words("~ts: ~ts is not set; give it with --env ~ts=VALUE", [Name, Variable, Variable])}
+    end;
 evaluate(erlang, _Env, {_Owner, {Name, Text}}, Config) ->
     case erl_scan:string(unicode:characters_to_list(Text)) of
         {ok, Tokens, _End} -> parsed(Name, erl_parse:parse_term(Tokens), Config);
         {error, {Line, _Module, _Words}, _End} -> {failed, words("~ts:~b: the syntax is wrong", [Name, Line])}
+    end.
+
+%% ${NAME} and ${NAME:-default}, as relx has them replaced when a release starts. What a variable holds is
+%% not looked at again.
+with_variables(Text) ->
+    try
+        {ok, replaced(Text, re:run(Text, ?VARIABLE, [global, {capture, all, index}, unicode]))}
+    catch
+        throw:{unset, Name} -> {unset, Name}
+    end.
+
+replaced(Text, nomatch) ->
+    Text;
+replaced(Text, {match, Matches}) ->
+    {Parts, End} = lists:mapfoldl(
+        fun([{At, Length} | _] = Match, From) ->
+            {[binary:part(Text, From, At - From), value([binary:part(Text, Part) || Part <- Match])], At + Length}
+        end,
+        0,
+        Matches
+    ),
+    iolist_to_binary([Parts, binary:part(Text, End, byte_size(Text) - End)]).
+
+value([_Whole, Name | Default]) ->
+    case {os:getenv(unicode:characters_to_list(Name)), Default} of
+        {false, []} -> throw({unset, Name});
+        {false, [<<":-", Words/binary>>]} -> Words;
+        {Value, _} -> unicode:characters_to_binary(Value)
     end.
 
 parsed(Name, {ok, Terms}, Config) when is_list(Terms) ->

@@ -229,9 +229,19 @@ supervisor(_Project) -> nil.
 
 consolidated(Asked, Project) ->
     case Asked andalso consolidates(Project) of
-        true -> sbx_consolidate:protocols();
+        true -> with_given(sbx_consolidate:protocols(), maps:get(consolidated, Project, []));
         false -> []
     end.
+
+%% Modules of a release have nothing left that they could be consolidated from.
+with_given(Made, Files) ->
+    Names = [Name || #{module := Name} <- Made],
+    Given = [{list_to_binary(filename:basename(File, ".beam")), File} || File <- Files],
+    Made ++ [#{module => Name, beam => read(File)} || {Name, File} <- Given, not lists:member(Name, Names)].
+
+read(File) ->
+    {ok, Bytes} = file:read_file(File),
+    Bytes.
 
 consolidates(#{consolidate := true, apps := Apps}) -> lists:any(fun sbx_project:is_elixir/1, Apps);
 consolidates(_Project) -> false.

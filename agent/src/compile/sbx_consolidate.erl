@@ -63,14 +63,16 @@ made({Protocol, Impls, _Digest} = Key, _Known) ->
         {error, Reason} -> {error, Reason}
     end.
 
-%% A protocol without debug information stays as it is.
+%% A protocol without debug information stays as it is, as in a release, whose modules are stripped.
 result({ok, Made}) -> [Made];
 result({error, no_beam_info}) -> [].
 
 protocol(Module) ->
     {ok, Beam} = file:read_file(code:which(Module)),
-    {ok, {Module, [{attributes, Attributes}]}} = beam_lib:chunks(Beam, [attributes]),
-    [{Module, erlang:md5(Beam)} || lists:keymember('__protocol__', 1, Attributes)].
+    {ok, {Module, Chunks}} = beam_lib:chunks(Beam, [attributes, "Dbgi", "ExCk"], [allow_missing_chunks]),
+    {value, {attributes, Attributes}, Needed} = lists:keytake(attributes, 1, Chunks),
+    IsWhole = not lists:keymember(missing_chunk, 2, Needed),
+    [{Module, erlang:md5(Beam)} || IsWhole, lists:keymember('__protocol__', 1, Attributes)].
 
 %% Elixir's protocols and its own implementations never change.
 elixir_protocols() ->

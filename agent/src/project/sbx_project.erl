@@ -50,6 +50,8 @@
     described_by := [file:filename()],
     %% Whether protocols may be consolidated.
     consolidate := boolean(),
+    %% Files of protocols that are consolidated already.
+    consolidated => [file:filename()],
     %% Dependencies that are listed and missing.
     missing := [atom()]
 }.
@@ -63,6 +65,8 @@ discover(Args) ->
         mix -> sbx_project_mix:discover(Root, Args);
         rebar3 -> sbx_project_rebar:discover(Root, Name, Args);
         ebin -> ebin(Root, Name);
+        release -> sbx_project_release:discover(Root);
+        compiled -> sbx_project_compiled:discover(Root);
         folder -> folder(Root, Name);
         file -> single(Root, unicode:characters_to_list(maps:get(file, Args)))
     end.

@@ -47,6 +47,7 @@ static bool is_ignored(const struct scan *scan, const char *name, unsigned depth
     static const char *const dots[] = {".", "..", NULL}, *const history[] = {".git", ".elixir_ls", "node_modules",
                                                                              NULL};
     if (is_one_of(name, dots)) return true;
+    if (depth == 0 && scan->is_project && string_starts(name, "erts-")) return true; /* of a release: never used */
     if (depth == 0) return is_one_of(name, history) || (strcmp(name, "_build") == 0 && !scan->is_project);
     return scan->is_project && string_starts(scan->path, "_build/") && is_ignored_in_build(name, depth);
 }

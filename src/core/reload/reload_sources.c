@@ -135,7 +135,7 @@ static void choose_in_project(struct reload_job *reload, const char *inside) {
 static bool holds_beams(const struct reload_job *reload, const struct link_project *project, const char *path) {
     if (strcmp(path, project_of(reload)) == 0) return false;
     if (project->is_file) return string_ends(path, ".beam");
-    return !project->is_stream && source_detect(project->fd) == SOURCE_EBIN;
+    return !project->is_stream && source_is_ebin(project->fd);
 }
 
 /* The part at hand is complete. */

@@ -228,3 +228,64 @@ void stock_in_its_test_environment_is_another(void **state) {
     json_decref(facts);
     json_decref(report);
 }
+
+/* ---- as a release ---- */
+
+/* The project's last build, laid out as a release: `mix release` itself would take longer than all else here. */
+static const char *write_release(struct world *world, const char *folder) {
+    static const char lay_out[] = "set -e; mkdir -p '%s/lib' '%s/releases/1'; cd '%s'; for app in */; do "
+                                  "cp -r \"$app\" '%s/lib/'\"${app%%/}-1\"; done; "
+                                  "mv '%s'/lib/*/consolidated '%s/releases/1/'; chmod -R a+rX '%s'";
+    static const char listed[] =
+        "{release, {\"shop\", \"1\"}, {erts, \"13.0\"}, [{kernel, \"1\"}, {stdlib, \"1\"}, {elixir, \"1\"}, {core, "
+        "\"1\"},\n"
+        " {json, \"1\"}, {labels, \"1\", none}, {manual, \"1\", load}, {lines, \"1\"}, {live_reload, \"1\"}, {sums, "
+        "\"1\"}, {store, \"1\"},\n"
+        " {web, \"1\"}, {shop, \"1\"}]}.\n";
+    static const char config[] =
+        "[{shop, [{'Elixir.ShopWeb.Endpoint', []}, {'Elixir.Shop.Repo', []}, {colour, blue}]}].\n";
+    char build[PATH_MAX], name[128];
+    build_last(world, build);
+    CLEANUP_FREE char *release = strdup(world_path(world, folder));
+    CLEANUP_FREE char *command = string_print(lay_out, release, release, build, release, release, release, release);
+    assert_int_equal(system(command), 0);
+    snprintf(name, sizeof name, "%s/releases/start_erl.data", folder);
+    world_file(world, name, "13.0 1\n");
+    snprintf(name, sizeof name, "%s/releases/1/shop.rel", folder);
+    world_file(world, name, listed);
+    snprintf(name, sizeof name, "%s/releases/1/sys.config", folder);
+    world_file(world, name, config);
+    snprintf(name, sizeof name, "%s/releases/1/runtime.exs", folder);
+    world_file(world, name, "import Config\nconfig :shop, Shop.Repo, url: System.fetch_env!(\"DATABASE_URL\")\n");
+    return world_path(world, folder);
+}
+
+static void compile_again(struct world *world) {
+    json_t *report = world_op(world, "compile", "{s:s}", "source", world_path(world, "stock"));
+    json_decref(report);
+}
+
+/* Its applications start with its configuration, and a newer release is loaded into the processes of the first. */
+void stock_runs_as_a_release(void **state) {
+    struct world *world = *state;
+    world_destroy(world, "stock");
+    compile_again(world);
+    json_decref(world_op(world, "create", "{s:s, s:s, s:{s:s}}", "id", "stock", "source",
+                         write_release(world, "release"), "env", "DATABASE_URL", "ecto://release"));
+    assert_text(world,
+                "Enum.sort(for {app, _, _} <- Application.started_applications(), "
+                "String.starts_with?(to_string(:code.lib_dir(app)), \"/app\"), do: app)",
+                "[:core, :json, :labels, :lines, :live_reload, :shop, :store, :sums, :web]");
+    assert_text(world, "{Shop.Repo.config(), Application.get_env(:shop, :colour)}",
+                "{[url: \"ecto://release\"], :blue}");
+    assert_text(world, "Enum.map([Shop.Priced, Json.Encoder, Enumerable], &Protocol.consolidated?/1)",
+                "[true, true, true]");
+    assert_text(world, "Shop.Till.sell(%Shop.Item{cents: 7})", "11");
+    edit(world, "stock/lib/shop/till.ex", "[cents, sum, 1]", "[cents, sum, 100]");
+    compile_again(world);
+    json_t *result = world_op(world, "reload", "{s:s, s:[s]}", "id", "stock", "paths", write_release(world, "newer"));
+    assert_string_equal(json_string_value(json_object_get(result, "status")), "hot_reloaded");
+    assert_int_equal(json_array_size(json_object_get(result, "modules")), 1);
+    json_decref(result);
+    assert_text(world, "Shop.Till.sell(%Shop.Item{cents: 7})", "121");
+}

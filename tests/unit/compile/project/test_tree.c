@@ -157,11 +157,13 @@ static void test_builds_and_history_are_ignored_at_the_top_only(void **state) {
                                           "b/_build/dev/lib/x",
                                           "b/_build/dev/lib/x/ebin",
                                           "b/_build/dev/lib/x/priv",
-                                          "b/.git"};
+                                          "b/.git",
+                                          "b/erts-14.2"}; /* a release's */
     for (size_t i = 0; i < ARRAY_SIZE(folders); i++) scratch_folder(*state, folders[i]);
     scratch_file(*state, "b/_build/dev/plugins/x", "x");
     scratch_file(*state, "b/_build/dev/lib/x/ebin/x.beam", "x");
     assert_same(*state, "a", "b", true);
+    scratch_file(*state, "b/erts-14.2/x", "x");
     scratch_folder(*state, "b/lib/node_modules");
     assert_same(*state, "a", "b", false);
 }
