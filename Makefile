@@ -1,6 +1,7 @@
 # One entry point. `make help` lists the targets.
 BUILD ?= build
-JOBS ?= $(shell nproc)
+# Tests of what has threads. The launcher has none, and a sanitizer's own thread keeps it from entering namespaces.
+THREADED = api audit cli client compile core daemon/log_file loop node store watch webhook
 
 .PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-frozen test-compile-large test-packages test-distros compat test-rebar3 test-toolchains cross-arm64 test-vm install deb clean help format
 
@@ -30,7 +31,7 @@ asan: bootstrap ## every test under AddressSanitizer and UBSan
 tsan: bootstrap ## what has threads, under ThreadSanitizer
 	@test -f $(BUILD)-tsan/build.ninja || meson setup $(BUILD)-tsan . -Db_sanitize=thread -Db_lundef=false >/dev/null
 	@ninja -C $(BUILD)-tsan --quiet
-	@SLOWNESS=8 tools/test.sh $(BUILD)-tsan --suite unit store client api
+	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.suppressions" SLOWNESS=8 tools/test.sh $(BUILD)-tsan $(THREADED)
 
 stress: all ## a hundred sandboxes at once, and ten of them attacking; large projects; saves by the thousand; reloads under load, many at once and cut short by deaths; every attack at every profile, and while compiling
 	@MANY_SANDBOXES=100 $(BUILD)/tests/integration/test_many

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Run the tests of a build folder and close with a line that counts them.
+# Run the tests of a build folder and close with a line that counts them. usage: tools/test.sh BUILD [TEST…] (all)
 set -u
 build=$1
 shift
@@ -18,16 +18,7 @@ fi
 # What the tests find compiled already is part of the build.
 "$(dirname "$0")/../tests/integration/seed.sh" make "$build/tests/integration/seed" "$build"
 started=$(date +%s)
-if [ "${1:-}" = --suite ]; then
-    shift
-    suites=""
-    for suite in "$@"; do suites="$suites --suite $suite"; done
-    # shellcheck disable=SC2086
-    meson test -C "$build" --no-rebuild --num-processes "$processes" --print-errorlogs \
-        --timeout-multiplier "$slowness" $suites
-else
-    meson test -C "$build" --no-rebuild --num-processes "$processes" --print-errorlogs --timeout-multiplier "$slowness"
-fi
+meson test -C "$build" --no-rebuild --num-processes "$processes" --print-errorlogs --timeout-multiplier "$slowness" "$@"
 status=$?
 ended=$(date +%s)
 

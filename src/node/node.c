@@ -221,6 +221,7 @@ void node_connected(struct node *node) {
     if (node->state >= NODE_ENDING) return;
     node->last_alive_ms = loop_attended_ms(node->host->loop);
     if (node->state == NODE_BOOTING) node->state = NODE_RUNNING;
+    if (!node->has_greeted) node_end_boot_words(node);
     node->has_greeted = true;
     calls_flush(node);
     node_tell_ready(node);

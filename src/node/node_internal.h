@@ -233,6 +233,8 @@ void node_close_handle(bool *open, void *handle);
 
 void node_start_beating(struct node *node);        /* it counts as alive from now on */
 void node_watch_output(struct node *node, int fd); /* taken over; -1: there is none */
+/* What is in the pipe yet was printed before the agent's hello, so it is about booting and not the application's. */
+void node_end_boot_words(struct node *node);
 
 /* ---- usage.c, tasks.c ---- */
 

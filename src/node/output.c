@@ -1,9 +1,10 @@
 /* What a VM itself prints, such as why it could not boot: read from a pipe, no faster than its pace allows. */
 #include <string.h>
+#include <unistd.h>
 
 #include "node/node_internal.h"
 
-enum { OUTPUT_NEXT_TURN_MS = 1 };
+enum { OUTPUT_NEXT_TURN_MS = 1, PIPE_BYTES = 64 * 1024 };
 
 static void on_output_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret) {
     (void)suggested;
@@ -42,8 +43,19 @@ static void on_output(uv_stream_t *stream, ssize_t count, const uv_buf_t *bytes)
         uv_read_stop(stream);
         uv_timer_start(&node->output_pause, on_output_pause_over, pause_ms, 0);
     }
-    if (!node->has_greeted) keep_last_words(node, bytes->base, (size_t)count);
-    if (node->handler.output) node->handler.output(node->data, node, bytes->base, (size_t)count);
+    if (!node->has_greeted)
+        keep_last_words(node, bytes->base, (size_t)count);
+    else if (node->handler.output)
+        node->handler.output(node->data, node, bytes->base, (size_t)count);
+}
+
+void node_end_boot_words(struct node *node) {
+    char bytes[4096];
+    size_t taken = 0;
+    int fd;
+    if (!node->output_open || uv_fileno((uv_handle_t *)&node->output, &fd) < 0) return;
+    for (ssize_t count; taken < PIPE_BYTES && (count = read(fd, bytes, sizeof bytes)) > 0; taken += (size_t)count)
+        keep_last_words(node, bytes, (size_t)count);
 }
 
 void node_watch_output(struct node *node, int fd) {

@@ -360,8 +360,7 @@ struct node *stage_start(struct stage *stage) {
     return node;
 }
 
-struct node *stage_start_ready(struct stage *stage, int *ret_agent) {
-    struct node *node = stage_start(stage);
+void stage_greet(struct stage *stage, struct node *node, int *ret_agent) {
     int fd = agent_dial(stage, node);
     agent_hello(fd, PROTOCOL_VERSION, node_secret(node));
     RUN_UNTIL(stage, node_is_ready(node));
@@ -370,6 +369,11 @@ struct node *stage_start_ready(struct stage *stage, int *ret_agent) {
     assert_true(term_is_tagged(term_root(welcome), "welcome", 2));
     stage_expect(stage, "ready ");
     *ret_agent = fd;
+}
+
+struct node *stage_start_ready(struct stage *stage, int *ret_agent) {
+    struct node *node = stage_start(stage);
+    stage_greet(stage, node, ret_agent);
     return node;
 }
 

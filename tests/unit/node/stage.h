@@ -90,8 +90,9 @@ void launcher_answer_spawn(struct stage *stage, uint64_t id);
 
 extern const struct toolchain stage_toolchain; /* that nodes of a test are started with */
 extern const struct node_handler stage_handler;
-struct node *stage_start(struct stage *stage);                       /* spawned */
-struct node *stage_start_ready(struct stage *stage, int *ret_agent); /* and its agent has said hello */
+struct node *stage_start(struct stage *stage);                            /* spawned */
+void stage_greet(struct stage *stage, struct node *node, int *ret_agent); /* its agent says hello */
+struct node *stage_start_ready(struct stage *stage, int *ret_agent);      /* and its agent has said hello */
 
 void stage_on_reply(void *data, const struct term *result, const struct term *reason, const struct error *error);
 uint64_t stage_call(struct stage *stage, char name, struct node *node, uint64_t timeout_ms);

@@ -139,12 +139,20 @@ static void test_a_launcher_that_dies_while_burying(void **state) {
     stage_expect(stage, "gone:killed/node_failed ");
 }
 
+/* What a VM says while it boots is not the application's, also when it is read late. */
 static void test_output(void **state) {
     struct stage *stage = *state;
-    stage_start(stage);
+    int agent;
+    struct node *node = stage_start(stage);
+    assert_int_equal(write(stage->output_fds[0], "no library;", 11), 11);
+    RUN_UNTIL(stage, node->last_words_size == 11);
+    assert_int_equal(write(stage->output_fds[0], "no matter", 9), 9);
+    stage_greet(stage, node, &agent);
+    assert_int_equal(node->last_words_size, 20);
     assert_int_equal(write(stage->output_fds[0], "boom", 4), 4);
     RUN_UNTIL(stage, stage->story.size > 0);
     stage_expect(stage, "output:boom ");
+    close(agent);
 }
 
 static void test_output_that_never_ends_is_read_slowly(void **state) {
