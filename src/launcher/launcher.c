@@ -15,6 +15,7 @@
 #include "launcher/home.h"
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
+#include "launcher/nodes/path_read.h"
 #include "launcher/project/helper.h"
 #include "launcher/project/project.h"
 #include "launcher/record.h"
@@ -103,6 +104,7 @@ void launcher_close(struct launcher *launcher) {
     for (size_t i = 0; i < launcher->nodes.end; i++)
         if (launcher->nodes.items[i].used) {
             freezing_call_off(launcher, &launcher->nodes.items[i]);
+            path_read_call_off(launcher, &launcher->nodes.items[i]);
             fd_close(launcher->nodes.items[i].pidfd);
             fd_close(launcher->nodes.items[i].listener_fd);
             free(launcher->nodes.items[i].egress);

@@ -73,6 +73,7 @@ enum source {
     SOURCE_LINK,      /* the daemon says something */
     SOURCE_DAEMON,    /* the daemon's pidfd */
     SOURCE_NOTIFY,    /* a node's listener; the index is the node's */
+    SOURCE_PATH,      /* what a refused call was made with; the index is the node's */
     SOURCE_DEATH,     /* a node's pidfd, while it is buried */
     SOURCE_PROJECT,   /* a helper's answer; the index is the project's */
     SOURCE_REFUSALS,  /* packets that egress refused */

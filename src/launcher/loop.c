@@ -7,6 +7,7 @@
 #include "launcher/egress/egress.h"
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
+#include "launcher/nodes/path_read.h"
 #include "launcher/project/project.h"
 #include "launcher/server.h"
 
@@ -74,6 +75,12 @@ static void on_death(struct launcher *launcher, size_t index, uint32_t events) {
     if (node->used && node->burial.under_way && jailed_is_dead(node)) bury_finish(launcher, node);
 }
 
+static void on_path(struct launcher *launcher, size_t index, uint32_t events) {
+    (void)events;
+    struct jailed_node *node = &launcher->nodes.items[index];
+    if (node->used && node->path_reading.under_way) path_read_came(launcher, node);
+}
+
 static void on_project(struct launcher *launcher, size_t index, uint32_t events) {
     (void)events;
     if (launcher->projects[index].state == PROJECT_OPENING) project_advance(launcher, &launcher->projects[index]);
@@ -109,13 +116,14 @@ static const source_fn source_functions[SOURCE_COUNT] = {
     [SOURCE_SIGNAL] = on_signal,   [SOURCE_SERVER] = on_server,     [SOURCE_LINK] = on_link,
     [SOURCE_DAEMON] = on_daemon,   [SOURCE_NOTIFY] = on_notify,     [SOURCE_DEATH] = on_death,
     [SOURCE_PROJECT] = on_project, [SOURCE_REFUSALS] = on_refusals, [SOURCE_ADDRESSES] = on_addresses,
-    [SOURCE_KEEPER] = on_keeper,   [SOURCE_GREETING] = on_greeting,
+    [SOURCE_KEEPER] = on_keeper,   [SOURCE_GREETING] = on_greeting, [SOURCE_PATH] = on_path,
 };
 
 /* All that waits for time, and how long the loop may sleep. */
 static int run_due(struct launcher *launcher) {
-    static uint64_t (*const checks[])(struct launcher *, uint64_t) = {
-        bury_check, project_check, opener_check, violation_flush, supervise_check, egress_check, freezing_check};
+    static uint64_t (*const checks[])(struct launcher *, uint64_t) = {bury_check,      project_check,   opener_check,
+                                                                      violation_flush, supervise_check, egress_check,
+                                                                      freezing_check,  path_read_check};
     uint64_t now_ms = clock_monotonic_ms();
     if (now_ms >= launcher->loop.due_ms) {
         launcher->loop.due_ms = UINT64_MAX;

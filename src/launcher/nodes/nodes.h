@@ -25,6 +25,16 @@ struct violation_budget {
     int held_back_syscall; /* or VIOLATION_SEVERAL, VIOLATION_NETWORK */
 };
 
+/* The path of a refused call, which is read by a process of its own; see path_read.h. */
+struct path_reading {
+    bool under_way;
+    uint64_t call_id; /* not answered until then */
+    int number;       /* the system call's */
+    int fd;           /* where the path comes from */
+    int pidfd;
+    uint64_t due_ms;
+};
+
 struct burial {
     bool under_way;
     bool we_killed; /* it lived when we began */
@@ -37,6 +47,7 @@ struct freezing; /* a freeze or thaw that is under way; see freeze.c */
 
 struct jailed_node {
     bool used;
+    bool is_starting; /* and its calls are answered at once, since nothing else is served until it runs */
     char name[JAIL_NAME_BYTES];
     pid_t pid; /* the node's init */
     uint64_t start_time;
@@ -55,6 +66,7 @@ struct jailed_node {
     bool inet_refused;           /* every VM tries once at boot: not worth a word */
     struct violation_budget violations;
     struct violation_budget refusals; /* of the network: neither drives the other out */
+    struct path_reading path_reading;
     struct burial burial;
 };
 
@@ -84,6 +96,8 @@ void notify_serve(struct launcher *launcher, struct jailed_node *node);
 void notify_adopt_listener(struct jailed_node *node);                          /* set-up of a listener just received */
 enum { VIOLATION_SEVERAL = -1, VIOLATION_NETWORK = -2, VIOLATION_BOUND = -3 }; /* in place of a system call's number */
 void violation_tell(struct launcher *launcher, struct jailed_node *node, int syscall_number, const char *detail);
+/* Whether one that came now would be told with what takes long to find out: the first few of each second are. */
+bool violation_is_detailed(const struct jailed_node *node);
 void violation_tell_bound(struct launcher *launcher, const struct jailed_node *node, const char *limit);
 /* Tell of what was held back; returns when to come again, UINT64_MAX for never. */
 uint64_t violation_flush(struct launcher *launcher, uint64_t now_ms);

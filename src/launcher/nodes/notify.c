@@ -8,18 +8,18 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
 #include "jail/seccomp.h"
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
+#include "launcher/nodes/path_read.h"
 #include "launcher/record.h"
 
 /* Newer than the headers we are built with. */
 #define NOTIFY_SET_FLAGS SECCOMP_IOW(4, uint64_t)
 #define NOTIFY_SYNC_WAKE_UP 1ULL
 
-enum { DETAIL_BYTES = 320, PATH_BYTES = 256, KERNEL_STRUCT_BYTES = 1024 };
+enum { DETAIL_BYTES = 64 };
 
 /* Both processes run on one CPU meanwhile: a third of the time. Kernels that don't know it only are slower. */
 void notify_adopt_listener(struct jailed_node *node) {
@@ -41,41 +41,13 @@ static const char *family_name(uint64_t family) {
     return family < AF_MAX ? names[family] : NULL;
 }
 
-/* A path for the report only. What can't be read, or isn't there any more, is left out. */
-static void read_path(const struct seccomp_notif *call, uint64_t address, int listener_fd, char *ret, size_t size) {
-    char path[PATH_BYTES] = "";
-    struct iovec local = {path, sizeof path - 1};
-    struct iovec remote = {(void *)(uintptr_t)address, sizeof path - 1};
-    ssize_t got = process_vm_readv((pid_t)call->pid, &local, 1, &remote, 1, 0);
-    /* At a page's end less may be readable than we ask for. */
-    if (got < 0) {
-        remote.iov_len = 4096 - address % 4096;
-        if (remote.iov_len > sizeof path - 1) return;
-        got = process_vm_readv((pid_t)call->pid, &local, 1, &remote, 1, 0);
-    }
-    uint64_t id = call->id;
-    if (got <= 0 || ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) < 0) return;
-    path[got] = '\0';
-    snprintf(ret, size, "path=%s", path);
-}
-
-static void describe(const struct jailed_node *node, const struct seccomp_notif *call, char *ret, size_t size) {
-    static const struct {
-        int number;
-        unsigned path_argument;
-    } with_path[] = {{SYS_execve, 0}, {SYS_execveat, 1}, {SYS_mount, 1},      {SYS_umount2, 0},
-                     {SYS_chroot, 0}, {SYS_swapon, 0},   {SYS_pivot_root, 0}, {SYS_open_tree, 1}};
+static void describe(const struct seccomp_notif *call, char *ret, size_t size) {
+    const char *name = call->data.nr == SYS_socket ? family_name(call->data.args[0]) : NULL;
     *ret = '\0';
-    if (call->data.nr == SYS_socket) {
-        const char *name = family_name(call->data.args[0]);
-        if (name)
-            snprintf(ret, size, "family=%s", name);
-        else
-            snprintf(ret, size, "family=%llu", (unsigned long long)call->data.args[0]);
-    }
-    for (size_t i = 0; i < ARRAY_SIZE(with_path); i++)
-        if (with_path[i].number == call->data.nr)
-            read_path(call, call->data.args[with_path[i].path_argument], node->listener_fd, ret, size);
+    if (name)
+        snprintf(ret, size, "family=%s", name);
+    else if (call->data.nr == SYS_socket)
+        snprintf(ret, size, "family=%llu", (unsigned long long)call->data.args[0]);
 }
 
 /* The first execs are the node's own program and its helper; only the count distinguishes them from others. */
@@ -92,32 +64,28 @@ static bool allow_exec(struct launcher *launcher, struct jailed_node *node) {
     return true;
 }
 
-static void decide(struct launcher *launcher, struct jailed_node *node, const struct seccomp_notif *call,
+/* False: it is answered later. */
+static bool decide(struct launcher *launcher, struct jailed_node *node, const struct seccomp_notif *call,
                    struct seccomp_notif_resp *answer) {
     char detail[DETAIL_BYTES];
     if (is_exec(call->data.nr) && allow_exec(launcher, node)) {
         answer->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-        return;
+        return true;
     }
     answer->error = -seccomp_refusal(call->data.nr);
     if (call->data.nr == SYS_socket && call->data.args[0] == AF_INET && !node->inet_refused) {
         node->inet_refused = true;
-        return;
+        return true;
     }
-    describe(node, call, detail, sizeof detail);
+    if (path_read_start(launcher, node, call)) return false;
+    describe(call, detail, sizeof detail);
     violation_tell(launcher, node, call->data.nr, detail);
+    return true;
 }
 
 void notify_serve(struct launcher *launcher, struct jailed_node *node) {
-    /* A newer kernel's structs may be longer than ours. */
-    union {
-        struct seccomp_notif call;
-        char bytes[KERNEL_STRUCT_BYTES];
-    } received = {0};
-    union {
-        struct seccomp_notif_resp answer;
-        char bytes[KERNEL_STRUCT_BYTES];
-    } reply = {0};
+    union notify_call received = {0};
+    union notify_answer reply = {0};
     struct pollfd ready = {.fd = node->listener_fd, .events = POLLIN};
     if (node->listener_fd < 0 || poll(&ready, 1, 0) <= 0) return;
     if (!(ready.revents & POLLIN)) { /* the last process with this filter has gone */
@@ -128,7 +96,7 @@ void notify_serve(struct launcher *launcher, struct jailed_node *node) {
     /* ENOENT: the thread was killed in between. */
     if (ioctl(node->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &received.call) < 0) return;
     reply.answer.id = received.call.id;
-    decide(launcher, node, &received.call, &reply.answer);
+    if (!decide(launcher, node, &received.call, &reply.answer)) return;
     bool answered = ioctl(node->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &reply.answer) == 0;
     /* Killed or interrupted meanwhile: the call was not made, and may be tried again. */
     if (!answered && reply.answer.flags & SECCOMP_USER_NOTIF_FLAG_CONTINUE)

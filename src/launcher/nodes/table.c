@@ -7,6 +7,7 @@
 #include "launcher/home.h"
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
+#include "launcher/nodes/path_read.h"
 #include "launcher/record.h"
 
 enum {
@@ -69,6 +70,7 @@ int nodes_add(struct launcher *launcher, const char *name, struct jailed_node **
 
 void nodes_remove(struct launcher *launcher, struct jailed_node *node) {
     egress_release(launcher, node);
+    path_read_call_off(launcher, node);
     launcher_unwatch(launcher, node->listener_fd);
     launcher_unwatch(launcher, node->pidfd);
     fd_close(node->listener_fd);

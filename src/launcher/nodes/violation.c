@@ -8,7 +8,7 @@
 #include "launcher/nodes/nodes.h"
 #include "launcher/server.h"
 
-enum { WINDOW_MS = 1000, TOLD_PER_WINDOW = 10 };
+enum { WINDOW_MS = 1000, TOLD_PER_WINDOW = 10, DETAILED_PER_WINDOW = 4 };
 
 static bool send_violation(struct launcher *launcher, const struct jailed_node *node, int syscall_number,
                            uint64_t count, const char *detail) {
@@ -45,6 +45,12 @@ void violation_tell(struct launcher *launcher, struct jailed_node *node, int sys
         budget->told++;
     else
         hold_back(launcher, budget, syscall_number);
+}
+
+bool violation_is_detailed(const struct jailed_node *node) {
+    const struct violation_budget *budget = &node->violations;
+    bool is_over = budget->held_back == 0 && clock_monotonic_ms() - budget->window_start_ms >= WINDOW_MS;
+    return is_over || budget->told < DETAILED_PER_WINDOW;
 }
 
 /* The kernel tells once a second at most. One that no daemon receives is reported again, if it goes on. */

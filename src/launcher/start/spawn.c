@@ -221,10 +221,12 @@ int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct j
     CLEANUP_FD int output_fd = -1;
     if (plan_check(plan, reterr) < 0 || nodes_check_room(launcher, reterr) < 0) return -1;
     if (nodes_add(launcher, jail_plan_word(plan, JAIL_PLAN_NODE, 0), &spawn.node, reterr) < 0) return -1;
+    spawn.node->is_starting = true;
     if (prepare(launcher, &spawn, &output_fd, reterr) < 0 || build(launcher, &spawn, reterr) < 0) {
         undo(launcher, spawn.node);
         return -1;
     }
+    spawn.node->is_starting = false;
     *ret_node = spawn.node;
     *ret_output_fd = take_fd(&output_fd);
     return 0;

@@ -6,8 +6,13 @@
 
 enum { FUSE_FILE_BYTES = 4096 };
 
-/* Never answers that the file was closed. 0: this host has no such file systems. */
-pid_t fuse_server_start(const char *path);
+/* What it never answers. */
+enum fuse_silence { FUSE_SILENT_ON_CLOSE, FUSE_SILENT_ON_READ };
+
+/* 0: this host has no such file systems. */
+pid_t fuse_server_start(const char *path, enum fuse_silence silence);
+/* Wait until it has left something unanswered. */
+void fuse_server_await_silence(void);
 void fuse_server_end(pid_t server, const char *path);
 
 #endif

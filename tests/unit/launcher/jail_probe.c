@@ -213,6 +213,14 @@ static void probe_flood(const char *name) {
     printf("%s=%d\n", name, FLOOD);
 }
 
+/* With a path that lies in a file, whose file system may never say what it holds. */
+static void probe_mount_held(const char *name) {
+    int fd = open("/served/held", O_RDONLY | O_CLOEXEC);
+    const char *path = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+    printf("mapped=%s\n", path == MAP_FAILED ? strerrorname_np(errno) : "ok");
+    say(name, mount("none", path, "tmpfs", 0, NULL));
+}
+
 static void probe_app(const char *name) {
     say_open(name, "/app/one/file", O_RDONLY);
     say_open("app_write", "/app/one/new", O_WRONLY | O_CREAT);
@@ -387,6 +395,7 @@ static const struct {
     {"kill", probe_kill},
     {"exec", probe_exec},
     {"flood", probe_flood},
+    {"mount_held", probe_mount_held},
     {"app", probe_app},
     {"project", probe_project},
     {"exhaust", probe_exhaust},

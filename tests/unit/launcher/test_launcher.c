@@ -9,12 +9,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "fuse_server.h"
 #include "launcher_freeze.h"
 #include "launcher_life.h"
 
@@ -472,6 +474,27 @@ static void a_flood_is_counted_not_told(void **state) {
     client_await(client, "violation calm syscall=unshare count=1 detail=\n");
 }
 
+/* Whatever reads a node's memory waits for what the node does with it, such as mapping a file of a file system that is
+   silent. */
+static void memory_that_is_not_to_be_read_holds_nobody_up(void **state) {
+    struct client *client = *state;
+    char served[128], more[256];
+    snprintf(served, sizeof served, "%s/served", client->directory);
+    make_directory(served, 0, 0755);
+    pid_t server = fuse_server_start(served, FUSE_SILENT_ON_READ);
+    if (!server) skip();
+    snprintf(more, sizeof more, "bind %s /served\n", served);
+    bool is_spawned = client_spawn(client, "held", more, "mount_held wait");
+    CLEANUP_FD int output_fd = take_fd(&client->fds[1]);
+    if (is_spawned) client_read_until(output_fd, "mapped=ok");
+    if (is_spawned) fuse_server_await_silence();
+    client_send(client, "bury 999997 none", -1);
+    bool is_answered = poll(&(struct pollfd){client->link_fd, POLLIN, 0}, 1, 5000) == 1;
+    bool is_buried = is_answered && client_ask(client, "bury", "held", -1);
+    fuse_server_end(server, served);
+    assert_true(is_spawned && is_buried);
+}
+
 static void an_old_kernel_refuses_without_asking(void **state) {
     (void)state;
     static struct client old;
@@ -513,6 +536,7 @@ int main(void) {
         BOTH(nodes_have_an_ordinary_priority),
         BOTH(hands_out_what_tells_a_disks_use),
         ROOT(a_flood_is_counted_not_told),
+        ROOT(memory_that_is_not_to_be_read_holds_nobody_up),
         ROOT(a_record_that_lies_is_not_believed),
         ROOT(a_policy_that_says_nothing_ends_its_node),
         BOTH(a_new_launcher_adopts),

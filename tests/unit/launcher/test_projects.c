@@ -412,7 +412,7 @@ static void a_file_that_is_never_closed_holds_nobody_up(void **state) {
     snprintf(served, sizeof served, "%s/served", client->directory);
     snprintf(path, sizeof path, "%s/held", served);
     make_directory(served, STOPPER, 0755);
-    pid_t server = fuse_server_start(served);
+    pid_t server = fuse_server_start(served, FUSE_SILENT_ON_CLOSE);
     if (!server) skip();
     CLEANUP_FD int peer_fd = -1;
     CLEANUP_FD int caller_fd = client_connect_as(client, STOPPER, &peer_fd);
