@@ -3,6 +3,8 @@
 
 #include "watch/watch_internal.h"
 
+enum { NAME_STEPS_MAX = 8192 }; /* ten microseconds: the loop does it for each event, whose name a stranger chose */
+
 /* Build products, fetched dependencies, version control, and editors' own files. All of them are names, at any
    depth. */
 static const char *const built_in[] = {
@@ -34,10 +36,12 @@ static const char *const built_in[] = {
     ".DS_Store",
 };
 
-/* Remembers the last star, which takes one character more when what follows it does not match. */
-bool watch_pattern_matches(const char *pattern, const char *text) {
+/* Remembers the last star, which takes one character more when what follows it does not match. That may take as many
+   steps as both are long, multiplied: NULL, or how many are left, and none when it gave up. */
+static bool matches_within(const char *pattern, const char *text, unsigned *steps) {
     const char *star = NULL, *resume = NULL;
     while (*text) {
+        if (steps && (*steps == 0 || --*steps == 0)) return false;
         if (*pattern == '*') {
             star = ++pattern;
             resume = text;
@@ -55,37 +59,46 @@ bool watch_pattern_matches(const char *pattern, const char *text) {
     return !*pattern;
 }
 
+bool watch_pattern_matches(const char *pattern, const char *text) {
+    return matches_within(pattern, text, NULL);
+}
+
 static const char *name_of(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-static bool matches(const char *pattern, const char *path) {
-    return watch_pattern_matches(pattern, strchr(pattern, '/') ? path : name_of(path));
+static bool matches(const char *pattern, const char *path, unsigned *steps) {
+    return matches_within(pattern, strchr(pattern, '/') ? path : name_of(path), steps);
 }
 
-static bool any_matches(const char *const *patterns, const char *path) {
+static bool any_matches(const char *const *patterns, const char *path, unsigned *steps) {
     for (; patterns && *patterns; patterns++)
-        if (matches(*patterns, path)) return true;
+        if (matches(*patterns, path, steps)) return true;
     return false;
 }
 
-static bool is_built_in(const char *path) {
+static bool is_built_in(const char *path, unsigned *steps) {
     const char *name = name_of(path);
     for (size_t i = 0; i < ARRAY_SIZE(built_in); i++)
-        if (watch_pattern_matches(built_in[i], name)) return true;
+        if (matches_within(built_in[i], name, steps)) return true;
     return false;
+}
+
+static bool ignores(const struct watch_patterns *patterns, const char *path, unsigned *steps) {
+    if (any_matches(patterns->include, path, steps) || (steps && *steps == 0)) return false;
+    return is_built_in(path, steps) || any_matches(patterns->ignore, path, steps);
 }
 
 bool watch_ignores(const struct watch_patterns *patterns, const char *path) {
-    if (any_matches(patterns->include, path)) return false;
-    return is_built_in(path) || any_matches(patterns->ignore, path);
+    return ignores(patterns, path, NULL);
 }
 
 bool watch_ignores_name(const struct watch_patterns *patterns, const char *name) {
+    unsigned steps = NAME_STEPS_MAX;
     for (const char *const *at = patterns->include; at && *at; at++)
         if (strchr(*at, '/')) return false; /* it may match a path below this name */
-    return watch_ignores(patterns, name);
+    return ignores(patterns, name, &steps);
 }
 
 /* ---- copies ---- */

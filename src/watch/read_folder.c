@@ -109,6 +109,10 @@ static void watch_folder(struct walk *walk, int fd, size_t path_length) {
     struct watch_reading *reading = walk->reading;
     char place[64];
     walk->path[path_length] = '\0';
+    if (reading->folders.count >= reading->folders_max) {
+        snprintf(reading->polling, sizeof reading->polling, "it has more than %zu folders", reading->folders_max);
+        return;
+    }
     snprintf(place, sizeof place, "/proc/self/fd/%d", fd);
     int wd = inotify_add_watch(reading->inotify_fd, place, WATCHED_EVENTS);
     if (wd >= 0 && watch_folders_add(&reading->folders, wd, walk->path)) return;

@@ -5,6 +5,8 @@
 
 #include "watch/watch_internal.h"
 
+enum { REMOVED_AT_ONCE = 500 }; /* a millisecond of the loop */
+
 static const char *key_of(int wd, char ret[16]) {
     snprintf(ret, 16, "%d", wd);
     return ret;
@@ -56,17 +58,19 @@ void watch_subjects_exchange(struct map *subjects, struct watch *watch, const st
     for (size_t i = 0; i < from->count; i++) leave(subjects, from->items[i].wd, watch);
 }
 
-void watch_subjects_sweep(struct map *subjects, int inotify_fd) {
-    size_t at = 0;
+bool watch_subjects_sweep(struct map *subjects, int inotify_fd) {
+    size_t at = 0, removed = 0;
     const char *key;
     void *value;
     while (map_next(subjects, &at, &key, &value)) {
         struct watch_subject *subject = value;
         if (subject->user_count > 0) continue;
+        if (++removed > REMOVED_AT_ONCE) return false;
         inotify_rm_watch(inotify_fd, subject->wd);
         map_remove(subjects, key);
         free_subject(subject);
     }
+    return true;
 }
 
 void watch_subjects_free(struct map *subjects) {

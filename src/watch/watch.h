@@ -11,7 +11,8 @@
 #include "base/base.h"
 
 enum {
-    WATCH_FILES_MAX = 20000, /* of one folder, including folders */
+    WATCH_FILES_MAX = 20000,  /* of one folder, including folders */
+    WATCH_FOLDERS_MAX = 2000, /* that events tell of; with more, the folder is polled too */
     WATCH_DEPTH_MAX = 64,
     WATCH_PATTERNS_MAX = 32, /* of each kind that a caller gives */
     WATCH_PATTERN_MAX_BYTES = 255,
@@ -30,7 +31,8 @@ bool watch_pattern_matches(const char *pattern, const char *text);
 /* The path is relative to the folder. The built-in list applies too: build products, dependencies, version control,
    editors' files. */
 bool watch_ignores(const struct watch_patterns *patterns, const char *path);
-/* Whether a name is ignored at any depth, so that editors' own files cause no reading. */
+/* Whether a name is ignored at any depth, so that editors' own files cause no reading. In doubt, and where it would
+   take long to find out, it is not: the reading applies the patterns too. */
 bool watch_ignores_name(const struct watch_patterns *patterns, const char *name);
 
 /* ---- debounce.c: when changes have settled ---- */

@@ -90,8 +90,9 @@ struct watch_subject *watch_subject_find(const struct map *subjects, int wd);
 void watch_subject_forget(struct map *subjects, int wd);
 void watch_subjects_exchange(struct map *subjects, struct watch *watch, const struct watch_folders *from,
                              const struct watch_folders *to);
-/* Removes unused watches. Not while a reading runs, which may just have got the same descriptor. */
-void watch_subjects_sweep(struct map *subjects, int inotify_fd);
+/* Removes unused watches, some hundreds at once; false: there are more. Not while a reading runs, which may just have
+   got the same descriptor. */
+bool watch_subjects_sweep(struct map *subjects, int inotify_fd);
 void watch_subjects_free(struct map *subjects);
 
 /* ---- watcher.c ---- */
@@ -99,6 +100,7 @@ void watch_subjects_free(struct map *subjects);
 /* For tests, which can't wait for seconds or make thousands of files. */
 void watcher_poll_every(struct watcher *watcher, uint64_t every_ms);
 void watcher_bound_files(struct watcher *watcher, size_t files_max);
+void watcher_bound_folders(struct watcher *watcher, size_t folders_max);
 
 /* ---- read_folder.c: reading a folder on the thread pool ---- */
 
@@ -108,7 +110,7 @@ struct watch_reading {
     const struct watch_patterns *patterns;
     const struct watch_listing *before;
     bool is_first; /* there is no listing to compare with */
-    size_t files_max;
+    size_t files_max, folders_max;
     struct watch_named named; /* read only these, unless one is a folder or can't be reached */
     /* out */
     bool is_whole;                /* the whole folder was read */

@@ -14,7 +14,9 @@ enum {
     POLL_SHARE = 100,       /* polling takes at most one part in this many of the time */
     READ_BYTES = 16 * 1024, /* of events at once: 500 to 1,000 */
     READS_AT_ONCE = 2,      /* then other handles of the loop have their turn */
-    FREED_HERE_MAX = 1000,  /* files of a listing that the loop's thread frees */
+    SLICE_US = 1000,        /* of the loop, for events; then the watcher rests */
+    REST_MS = 4,
+    FREED_HERE_MAX = 1000, /* files of a listing that the loop's thread frees */
 };
 
 struct watch {
@@ -52,11 +54,15 @@ struct watcher {
     struct turns turns;
     struct map subjects; /* by wd */
     uint64_t poll_every_ms;
-    size_t files_max;    /* of each watch */
-    unsigned readings;   /* running; the descriptors they watch have no user yet */
-    unsigned open_parts; /* handles and running readings */
+    size_t files_max, folders_max; /* of each watch */
+    bool is_swept;                 /* no watch descriptor is without a user */
+    bool rests;                    /* strangers make events as fast as they like */
+    uint64_t rested_ms;            /* when that ends */
+    unsigned readings;             /* running; the descriptors they watch have no user yet */
+    unsigned open_parts;           /* handles and running readings */
     void (*closed)(void *data);
     void *closed_data;
+    size_t events_at, events_size; /* those that were read and not looked at yet */
     char events[READ_BYTES] __attribute__((aligned(__alignof__(struct inotify_event))));
 };
 
@@ -104,15 +110,40 @@ static void take_event(struct watcher *watcher, const struct inotify_event *even
     if (subject && is_end) watch_subject_forget(&watcher->subjects, event->wd);
 }
 
+/* The next one that was read; NULL: there is none. */
+static const struct inotify_event *next_event(struct watcher *watcher) {
+    if (watcher->events_at >= watcher->events_size) return NULL;
+    const struct inotify_event *event = (const struct inotify_event *)(watcher->events + watcher->events_at);
+    watcher->events_at += sizeof *event + event->len;
+    return event;
+}
+
+static bool read_more(struct watcher *watcher) {
+    ssize_t size = read(watcher->inotify_fd, watcher->events, sizeof watcher->events);
+    watcher->events_at = 0;
+    watcher->events_size = size > 0 ? (size_t)size : 0;
+    return size > 0;
+}
+
+static void rest(struct watcher *watcher) {
+    watcher->rests = true;
+    watcher->rested_ms = uv_now(watcher->loop) + REST_MS;
+    uv_poll_stop(&watcher->poll);
+}
+
+/* An event may concern many watches, each with patterns of its own. */
 static void read_events(struct watcher *watcher) {
-    for (int reads = 0; watcher->inotify_fd >= 0 && reads < READS_AT_ONCE; reads++) {
-        ssize_t size = read(watcher->inotify_fd, watcher->events, sizeof watcher->events);
-        if (size <= 0) break;
-        for (const char *at = watcher->events; at < watcher->events + size;) {
-            const struct inotify_event *event = (const struct inotify_event *)at;
+    const struct inotify_event *event;
+    if (watcher->inotify_fd < 0 || watcher->closed || watcher->rests) return;
+    uint64_t until_us = clock_monotonic_us() + SLICE_US;
+    for (int reads = 0;;) {
+        while ((event = next_event(watcher))) {
             take_event(watcher, event);
-            at += sizeof *event + event->len;
+            if (clock_monotonic_us() < until_us) continue;
+            rest(watcher);
+            return;
         }
+        if (reads++ == READS_AT_ONCE || !read_more(watcher)) return;
     }
 }
 
@@ -129,6 +160,8 @@ static void on_timer(uv_timer_t *timer);
 static void schedule(struct watcher *watcher) {
     uint64_t now_ms = uv_now(watcher->loop), next_ms = UINT64_MAX;
     if (watcher->closed) return;
+    if (watcher->rests) next_ms = watcher->rested_ms;
+    if (!watcher->is_swept && watcher->readings == 0) next_ms = now_ms + 1;
     for (const struct watch *watch = watcher->watches; watch; watch = watch->next) {
         uint64_t due = due_ms(watch);
         if (due < next_ms) next_ms = due;
@@ -149,13 +182,18 @@ static void part_closed(struct watcher *watcher) {
     free(watcher);
 }
 
+static void sweep(struct watcher *watcher) {
+    if (watcher->readings == 0) watcher->is_swept = watch_subjects_sweep(&watcher->subjects, watcher->inotify_fd);
+}
+
 static void exchange_folders(struct watch *watch, struct watch_folders *folders) {
     struct watcher *watcher = watch->watcher;
     watch_subjects_exchange(&watcher->subjects, watch, &watch->folders, folders);
     watch_folders_free(&watch->folders);
     watch->folders = *folders;
     *folders = (struct watch_folders){0};
-    if (watcher->readings == 0) watch_subjects_sweep(&watcher->subjects, watcher->inotify_fd);
+    watcher->is_swept = false;
+    sweep(watcher);
 }
 
 static void free_watch(struct watch *watch) {
@@ -280,6 +318,7 @@ static void on_read(uv_work_t *work, int status) {
     struct watch *watch = work->data;
     struct watcher *watcher = watch->watcher;
     (void)status;
+    loop_note(watcher->loop, "watch", "a reading");
     watcher->readings--;
     turns_give_back(&watcher->turns, &watch->turn);
     bool was_polling = watch->polling[0];
@@ -310,6 +349,7 @@ static void start_reading(struct watch *watch) {
                                             .before = &watch->listing,
                                             .is_first = !watch->has_read,
                                             .files_max = watch->watcher->files_max,
+                                            .folders_max = watch->watcher->folders_max,
                                             .named = watch->named};
     watch->named = (struct watch_named){0};
     watch_named_sort(&watch->reading.named);
@@ -319,9 +359,20 @@ static void start_reading(struct watch *watch) {
     turns_take(&watch->watcher->turns, &watch->turn);
 }
 
+static void on_events(uv_poll_t *poll, int status, int events);
+
+static void end_rest(struct watcher *watcher) {
+    watcher->rests = false;
+    uv_poll_start(&watcher->poll, UV_READABLE, on_events);
+    read_events(watcher);
+}
+
 static void on_timer(uv_timer_t *timer) {
     struct watcher *watcher = timer->data;
     uint64_t now_ms = uv_now(watcher->loop);
+    loop_note(timer->loop, "watch", "its timer");
+    if (!watcher->is_swept) sweep(watcher);
+    if (watcher->rests && now_ms >= watcher->rested_ms) end_rest(watcher);
     for (struct watch *watch = watcher->watches; watch; watch = watch->next)
         if (due_ms(watch) <= now_ms) start_reading(watch);
     schedule(watcher);
@@ -329,6 +380,7 @@ static void on_timer(uv_timer_t *timer) {
 
 static void on_events(uv_poll_t *poll, int status, int events) {
     (void)status, (void)events;
+    loop_note(poll->loop, "watch", "events");
     read_events(poll->data);
     schedule(poll->data);
 }
@@ -340,6 +392,8 @@ struct watcher *watcher_open(uv_loop_t *loop) {
     watcher->loop = loop;
     watcher->poll_every_ms = POLL_EVERY_MS;
     watcher->files_max = WATCH_FILES_MAX;
+    watcher->folders_max = WATCH_FOLDERS_MAX;
+    watcher->is_swept = true;
     watcher->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     uv_timer_init(loop, &watcher->timer);
     watcher->timer.data = watcher;
@@ -358,6 +412,10 @@ void watcher_poll_every(struct watcher *watcher, uint64_t every_ms) {
 
 void watcher_bound_files(struct watcher *watcher, size_t files_max) {
     watcher->files_max = files_max;
+}
+
+void watcher_bound_folders(struct watcher *watcher, size_t folders_max) {
+    watcher->folders_max = folders_max;
 }
 
 static void on_closed(uv_handle_t *handle) {
@@ -399,9 +457,12 @@ size_t watch_file_count(const struct watch *watch) {
 
 void watch_end(struct watch *watch) {
     if (!watch) return;
-    struct watch **at = &watch->watcher->watches;
+    struct watcher *watcher = watch->watcher;
+    struct watch **at = &watcher->watches;
     while (*at != watch) at = &(*at)->next;
     *at = watch->next;
     watch->is_ended = true;
-    if (!watch->is_reading) free_watch(watch);
+    if (watch->is_reading) return;
+    free_watch(watch);
+    schedule(watcher);
 }

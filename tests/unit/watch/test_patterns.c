@@ -70,6 +70,21 @@ static void a_name_alone_is_ignored_only_for_sure(void **state) {
     assert_false(watch_ignores_name(&some, "a.tmp"));
 }
 
+/* In doubt it is not ignored; the reading, which may take its time, finds out. */
+static void a_name_that_takes_long_is_not_ignored_yet(void **state) {
+    char pattern[128] = "*", name[256];
+    struct watch_patterns patterns = {NULL, (const char *const[]){pattern, "x*", NULL}};
+    (void)state;
+    memset(pattern + 1, 'a', 100);
+    strcpy(pattern + 101, "b");
+    memset(name, 'a', 250);
+    strcpy(name + 250, "b");
+    assert_true(watch_ignores(&patterns, name));
+    assert_false(watch_ignores_name(&patterns, name));
+    assert_true(watch_ignores_name(&patterns, name + 140));
+    assert_true(watch_ignores_name(&patterns, "x.ex"));
+}
+
 static void copies_are_bounded(void **state) {
     char *many[WATCH_PATTERNS_MAX + 8];
     char longer[WATCH_PATTERN_MAX_BYTES + 8];
@@ -92,6 +107,7 @@ int main(void) {
         cmocka_unit_test(editors_files_are_ignored),
         cmocka_unit_test(callers_patterns_come_first),
         cmocka_unit_test(a_name_alone_is_ignored_only_for_sure),
+        cmocka_unit_test(a_name_that_takes_long_is_not_ignored_yet),
         cmocka_unit_test(copies_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,23 @@ static void without_inotify_it_polls_and_says_so(void **state) {
     expect_changes(scene, "~lib/a.ex ");
 }
 
+/* The kernel's watches are shared by all users, and the loop takes time for each. */
+static void of_many_folders_some_are_polled(void **state) {
+    struct scene *scene = *state;
+    watcher_poll_every(scene->watcher, 10);
+    watcher_bound_folders(scene->watcher, 2); /* the project's and one more */
+    scratch_folder(&scene->scratch, "more");
+    save(scene, "more/c.ex", "c");
+    scene->watch = begin(scene, &(struct watch_patterns){0});
+    wait_report(scene);
+    assert_true(scene->is_first);
+    assert_string_equal(scene->polling, "it has more than 2 folders");
+    save(scene, "lib/a.ex", "a2");
+    expect_changes(scene, "~lib/a.ex ");
+    save(scene, "more/c.ex", "c2");
+    expect_changes(scene, "~more/c.ex ");
+}
+
 static void too_many_files_are_refused_until_there_are_fewer(void **state) {
     struct scene *scene = *state;
     watcher_poll_every(scene->watcher, 10);
@@ -108,6 +125,7 @@ static void a_silent_file_system_is_polled_and_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_inotify_it_polls_and_says_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(of_many_folders_some_are_polled, setup, teardown),
         cmocka_unit_test_setup_teardown(too_many_files_are_refused_until_there_are_fewer, setup, teardown),
         WATCHING(a_file_too_many_is_refused_too),
         cmocka_unit_test_setup_teardown(a_folder_that_was_emptied_is_gone, setup, teardown),

@@ -1,4 +1,6 @@
 /* What happens to folders; what is told, and when. */
+#include <time.h>
+
 #include "scene.h"
 
 enum { QUEUE_EVENTS = 16384 };
@@ -164,6 +166,29 @@ static void lost_events_are_made_up_for(void **state) {
     expect_changes(scene, "~lib/late.ex ");
 }
 
+static uint64_t own_cpu_us(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
+}
+
+/* Events are strangers' to make, and each concerns all watches of its folder. */
+static void a_storm_takes_slices_of_the_loop(void **state) {
+    enum { WATCHES = 100, EVENTS = 4000, MOST_US = 20000 };
+    struct scene *scene = *state;
+    struct watch *others[WATCHES];
+    for (int i = 0; i < WATCHES; i++) others[i] = begin(scene, &(struct watch_patterns){0});
+    for (unsigned first = 0; first < WATCHES; first += scene->reports) wait_report(scene);
+    for (int i = 0; i < EVENTS; i++)
+        assert_int_equal(fchmodat(scene->scratch.fd, i % 2 ? "lib/a.ex" : "lib/b.ex", 0600, 0), 0);
+    uint64_t began_us = own_cpu_us();
+    uv_run(&scene->loop, UV_RUN_NOWAIT);
+    assert_in_range(own_cpu_us() - began_us, 0, MOST_US);
+    for (int i = 0; i < WATCHES; i++) watch_end(others[i]);
+    save(scene, "lib/late.ex", "late");
+    expect_changes(scene, "+lib/late.ex ");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WATCHING(new_folders_are_watched),
@@ -180,6 +205,7 @@ int main(void) {
         WATCHING(a_watch_may_end_in_its_report),
         cmocka_unit_test_setup_teardown(a_watch_may_end_while_it_looks, setup, teardown),
         WATCHING(lost_events_are_made_up_for),
+        WATCHING(a_storm_takes_slices_of_the_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
