@@ -101,7 +101,7 @@ no_such_task_test() ->
 
 %% Large files are linked to, and the paths of others are told.
 the_copy_test() ->
-    Large = binary:copy(<<"x">>, 300000),
+    Large = binary:copy(<<"x">>, 70000),
     From = test_dir:write(test_dir:new(), [{"p/a", "1"}, {"p/b/c", "2"}, {"p/large", Large}, {"beside/d", "3"}]),
     To = test_dir:new(),
     Tree = sbx_mix_tree:copy(From, To, "p"),

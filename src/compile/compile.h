@@ -130,6 +130,7 @@ struct compile_request {
     enum compile_extra extra;
     bool has_turn; /* its starter has taken one for it, and gives it back; else it waits for one itself */
     uint64_t deadline_ms;
+    uint64_t memory_bytes; /* that its node may use; 0: as usual. More than that counts against its owner's quota. */
     /* What macros and parse transforms tried and were refused; NULL: not reported. Gets done's data. */
     void (*violation)(void *data, struct node *node, const char *what, const char *detail);
 };

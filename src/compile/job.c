@@ -151,7 +151,13 @@ int job_check_paths(const struct compile_job *job, const struct name_list *paths
 static void blame_worker(struct compile_job *job) {
     if (!job->is_worker_gone || job->aborted || job->error.code != E_NONE) return;
     job_fail(job, &job->worker_error);
-    error_prefix(&job->error, "the compiler node ended");
+    if (job->error.code == E_LIMIT)
+        error_set(&job->error, E_LIMIT,
+                  "compiling %s took more memory than its %llu MiB; give it more, such as --compile-memory %lluM",
+                  job->request.source, (unsigned long long)job->request.memory_bytes >> 20,
+                  (unsigned long long)job->request.memory_bytes >> 19);
+    else
+        error_prefix(&job->error, "the compiler node ended");
 }
 
 struct step {
@@ -203,8 +209,10 @@ static void explain(struct compile_job *job) {
     if (error->code == E_NODE || error->code == E_LIMIT) error_prefix(error, "compiling failed");
     if (error->code == E_INVALID) error_prefix(error, "%s", job->request.source); /* an empty project, say */
     if (error->code == E_TIMEOUT)
-        error_set(error, E_TIMEOUT, "compiling %s took longer than %llu ms", job->request.source,
-                  (unsigned long long)job->request.deadline_ms);
+        error_set(error, E_TIMEOUT,
+                  "compiling %s took longer than %llu ms; give it more, such as --compile-timeout %llus",
+                  job->request.source, (unsigned long long)job->request.deadline_ms,
+                  (unsigned long long)(2 * job->request.deadline_ms + 999) / 1000);
 }
 
 void job_keep_answer(struct compile_job *job, const struct term *answer) {
@@ -378,6 +386,8 @@ static void get_worker(struct compile_job *job) {
         .ready = on_worker_ready, .violation = on_worker_violation, .gone = on_worker_gone};
     struct workspace *workspace = job->workspace;
     struct error error;
+    if (workspace->worker && workspace->worker->memory_bytes != job->request.memory_bytes)
+        worker_kill(workspace->worker, "it is to have another bound of memory");
     if (workspace->worker && worker_is_outdated(workspace->worker))
         worker_kill(workspace->worker, "another rebar3 was installed");
     if (workspace->worker && !workspace->worker->is_ending) {
@@ -385,7 +395,8 @@ static void get_worker(struct compile_job *job) {
         worker_take_again(job->worker, &user, job);
         return;
     }
-    job->worker = workspace->worker = worker_take(job->compiler, job->request.toolchain, &user, job, &error);
+    struct worker_wish wish = {job->request.toolchain, job->request.memory_bytes, job->request.owner};
+    job->worker = workspace->worker = worker_take(job->compiler, &wish, &user, job, &error);
     if (job->worker) return;
     job_fail(job, &error);
     job_end(job);

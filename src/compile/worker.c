@@ -65,6 +65,8 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
     (void)node;
     struct worker *worker = data;
     worker->node = NULL;
+    quotas_give(worker->compiler->settings.quotas, worker->owner, QUOTA_MEMORY, worker->charged_bytes);
+    worker->charged_bytes = 0;
     worker->is_ending = true;
     compiler_worker_gone(worker->compiler, worker);
     if (worker->user)
@@ -117,15 +119,27 @@ static void on_ready(void *data, struct node *node) {
     node_call(node, "warm_up", &args, WARM_UP_DEADLINE_MS, on_warmed_up, worker);
 }
 
-static struct worker *start(struct compiler *compiler, const struct toolchain *toolchain, bool is_spare,
-                            struct error *reterr) {
+uint64_t worker_usual_memory(void) {
+    return jail_profile_find("compiler")->limits.memory_bytes;
+}
+
+static struct jail_limits limits_of(uint64_t memory_bytes) {
+    struct jail_limits limits = jail_profile_find("compiler")->limits;
+    limits.memory_bytes = memory_bytes;
+    return limits;
+}
+
+static struct worker *start(struct compiler *compiler, const struct toolchain *toolchain, uint64_t memory_bytes,
+                            bool is_spare, struct error *reterr) {
     static const struct node_handler handler = {.ready = on_ready, .violation = on_violation, .gone = on_gone};
-    const struct jail_profile *profile = jail_profile_find("compiler");
-    struct node_spec spec = {
-        .kind = NODE_COMPILER, .toolchain = toolchain, .profile = profile, .limits = profile->limits};
+    struct node_spec spec = {.kind = NODE_COMPILER,
+                             .toolchain = toolchain,
+                             .profile = jail_profile_find("compiler"),
+                             .limits = limits_of(memory_bytes)};
     struct worker *worker = new_or_abort(struct worker);
     if (is_spare) spec.limits.cpu_weight_percent = SPARE_WEIGHT_PERCENT;
-    *worker = (struct worker){.compiler = compiler, .toolchain = toolchain, .is_spare = is_spare};
+    *worker = (struct worker){
+        .compiler = compiler, .toolchain = toolchain, .memory_bytes = memory_bytes, .is_spare = is_spare};
     toolchain_find_rebar3(toolchain, &worker->rebar3);
     if (node_start(compiler->host, &spec, &handler, worker, &worker->node, reterr) < 0) {
         free(worker);
@@ -169,7 +183,7 @@ void worker_refill(struct compiler *compiler, const struct toolchain *toolchain)
     if (compiler->quiescing || compiler->settings.spares == 0 || toolchain->is_own || find_spare(compiler, toolchain))
         return;
     struct error ignored; /* the next job that needs a worker reports it */
-    start(compiler, toolchain, true, &ignored);
+    start(compiler, toolchain, worker_usual_memory(), true, &ignored);
     bound_spares(compiler);
 }
 
@@ -205,18 +219,33 @@ bool worker_is_outdated(const struct worker *worker) {
     return now.size != then->size || now.modified_ns != then->modified_ns || strcmp(now.path, then->path) != 0;
 }
 
-struct worker *worker_take(struct compiler *compiler, const struct toolchain *toolchain, const struct worker_user *user,
+/* A spare has the usual memory, and a small share of the CPU. */
+static void fit(struct worker *worker, uint64_t memory_bytes) {
+    struct jail_limits limits = limits_of(memory_bytes);
+    worker->was_spare = worker->is_being_weighted = worker->is_spare;
+    if (worker->is_spare) node_limit(worker->node, &limits, on_weighted, worker);
+    worker->is_spare = false;
+    worker->memory_bytes = memory_bytes;
+}
+
+struct worker *worker_take(struct compiler *compiler, const struct worker_wish *wish, const struct worker_user *user,
                            void *data, struct error *reterr) {
-    struct worker *worker = find_spare(compiler, toolchain);
+    struct quotas *quotas = compiler->settings.quotas;
+    uint64_t usual = worker_usual_memory(), more = wish->memory_bytes > usual ? wish->memory_bytes - usual : 0;
+    struct worker *worker = find_spare(compiler, wish->toolchain);
+    if (quotas_take(quotas, wish->owner, QUOTA_MEMORY, more, reterr) < 0) return NULL;
     if (worker && worker_is_outdated(worker)) {
         worker_kill(worker, "another rebar3 was installed");
         worker = NULL;
     }
-    if (!worker) worker = start(compiler, toolchain, false, reterr);
-    if (!worker) return NULL;
-    worker->was_spare = worker->is_being_weighted = worker->is_spare;
-    if (worker->is_spare) node_limit(worker->node, &jail_profile_find("compiler")->limits, on_weighted, worker);
-    worker->is_spare = false;
+    if (!worker) worker = start(compiler, wish->toolchain, wish->memory_bytes, false, reterr);
+    if (!worker) {
+        quotas_give(quotas, wish->owner, QUOTA_MEMORY, more);
+        return NULL;
+    }
+    fit(worker, wish->memory_bytes);
+    worker->owner = wish->owner;
+    worker->charged_bytes = more;
     worker_take_again(worker, user, data);
     return worker;
 }

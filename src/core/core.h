@@ -65,6 +65,7 @@ struct engine_config {
     uint64_t heartbeat_deadline_ms; /* a beat later than this means the agent is suspended, starved or gone */
     uint64_t boot_deadline_ms;
     uint64_t compile_deadline_ms;
+    uint64_t compile_deadline_max_ms, compile_memory_max_bytes; /* that callers may ask for */
     struct compiler_settings compiler;
     uint32_t warm_nodes; /* that are booted ahead of time and wait for sandboxes, at most */
     uint64_t grace_ms;   /* how long a node waits for a daemon before it halts itself */

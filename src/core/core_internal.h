@@ -15,6 +15,7 @@
 #include "core/patterns.h"
 #include "core/policy/audit.h"
 #include "core/policy/charge.h"
+#include "core/policy/compile_bounds.h"
 #include "core/policy/containment.h"
 #include "core/policy/ledger.h"
 #include "core/queue.h"

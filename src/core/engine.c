@@ -26,6 +26,8 @@ void engine_config_defaults(struct engine_config *ret) {
         .heartbeat_deadline_ms = 15000,
         .boot_deadline_ms = 30000,
         .compile_deadline_ms = 300000,
+        .compile_deadline_max_ms = 3600000,
+        .compile_memory_max_bytes = UINT64_C(4) << 30,
         .warm_nodes = 8,
         .compiler = {.idle_ms = 60000, .warm_max = 4, .spares = 1, .cache_max_bytes = UINT64_C(1) << 30},
         .grace_ms = 600000,

@@ -76,16 +76,28 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
 #define LIMIT_PARAM(NAME, name, unit, least, most, zero, holder, policies, policy, metered, option, summary)           \
     LIMIT_PARAM_##option(#name, JAIL_FIELD_TEXT(name, unit), LIMIT_TYPE_##unit, least, most, summary)
 
+#define COMPILE_BOUNDS_PARAMS                                                                                          \
+    {.name = "compile_timeout_ms",                                                                                     \
+     .type = OP_DURATION,                                                                                              \
+     .flag = "compile-timeout",                                                                                        \
+     .min = 100,                                                                                                       \
+     .max = DAY_MS,                                                                                                    \
+     .summary = "how long compiling may take, within what the settings allow"},                                        \
+    {                                                                                                                  \
+        .name = "compile_memory_bytes", .type = OP_SIZE, .flag = "compile-memory", .min = 128 << 20,                   \
+        .max = INT64_C(1) << 40, .summary = "memory that compiling may use, within what the settings allow"            \
+    }
+
 /* How its project is compiled, whatever for. */
 #define PROJECT_PARAMS                                                                                                 \
     {.name = "with",                                                                                                   \
      .type = OP_PATHS,                                                                                                 \
      .max = WITHS_MAX_ENTRIES,                                                                                         \
      .summary = "hand over this folder too, which the project reads, such as ../core"},                                \
-    {                                                                                                                  \
-        .name = "mix_env", .type = OP_ID,                                                                              \
-        .summary = "the environment of a Mix project, or the profile of a rebar3 one; by default the project's own"    \
-    }
+        {.name = "mix_env",                                                                                            \
+         .type = OP_ID,                                                                                                \
+         .summary = "the environment of a Mix project, or the profile of a rebar3 one; by default the project's own"}, \
+        COMPILE_BOUNDS_PARAMS
 
 /* What a sandbox is made with, whatever runs in it. */
 #define VM_PARAMS                                                                                                      \
@@ -317,6 +329,7 @@ static const struct op_param reload_params[] = {
      .type = OP_BOOLEAN,
      .fallback = "false",
      .summary = "also apply what the project configures now, and tell the applications by config_change/3"},
+    COMPILE_BOUNDS_PARAMS,
 };
 
 static const struct op_param rollback_params[] = {

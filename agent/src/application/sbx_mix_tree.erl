@@ -15,7 +15,7 @@
 -opaque tree() :: #tree{}.
 
 %% What is larger is linked to, and can be read but not written.
--define(COPIED_MAX_BYTES, 262144).
+-define(COPIED_MAX_BYTES, 65536).
 %% The time of all copies: what is written after has another.
 -define(COPIED_AT, 946684800).
 -define(NAMES_TOLD, 5).

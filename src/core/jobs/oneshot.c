@@ -31,7 +31,10 @@ static int check(const struct engine *engine, const struct request *request, str
             reterr, E_LIMIT,
             "%d compilations and the like are under way, %d of them for this user, and no more are begun for it",
             (int)share.used - 1, (int)share.own - 1);
-    return quotas_take(quotas, uid, QUOTA_PROJECTS, 1, reterr);
+    struct compile_bounds bounds = {0};
+    compile_bounds_take(request->params, &bounds);
+    int result = compile_bounds_check(engine, &bounds, reterr);
+    return result < 0 ? result : quotas_take(quotas, uid, QUOTA_PROJECTS, 1, reterr);
 }
 
 static void call_off(struct oneshot *oneshot, const struct error *why) {
@@ -257,9 +260,11 @@ void oneshot_compile(struct oneshot *oneshot, const struct link_project *project
         .with_count = oneshot->withs.count,
         .mix_env = json_string_value(json_object_get(oneshot->request->params, "mix_env")),
         .has_turn = true,
-        .deadline_ms = engine->config.compile_deadline_ms,
         .violation = on_violation,
     };
+    struct compile_bounds bounds = {0};
+    compile_bounds_take(oneshot->request->params, &bounds);
+    compile_bounds_apply(engine, &bounds, &request);
     oneshot->compiled = compiled;
     oneshot->compile = compile_start(&request, on_compiled, oneshot);
 }

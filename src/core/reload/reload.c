@@ -391,6 +391,10 @@ static int check(const struct sandbox *sandbox, const struct request *request, b
     if (sandbox->engine->closing.is_begun) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
     int result = is_rollback ? 0 : reload_check_sources(request, reterr);
     if (result < 0) return result;
+    struct compile_bounds bounds = {0};
+    compile_bounds_take(request->params, &bounds);
+    result = compile_bounds_check(sandbox->engine, &bounds, reterr);
+    if (result < 0) return result;
     if (!language) language = own ? own : "erlang";
     result = migrations_read(json_object_get(request->params, "migrate"), language, ret_migrations, reterr);
     return result < 0 ? error_prefix(reterr, "migrate") : 0;
@@ -405,6 +409,7 @@ static struct reload_job *prepare(struct engine *engine, struct request *request
         return NULL;
     }
     struct reload_job *reload = reload_new(sandbox, request);
+    if (compile_bounds_take(request->params, &sandbox->config.compile_bounds)) sandbox_save(sandbox, NULL, NULL);
     reload->migrations = migrations;
     reload->is_rollback = is_rollback;
     return reload;

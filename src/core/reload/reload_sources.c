@@ -268,9 +268,9 @@ static void begin_compiling(struct reload_job *reload, const struct link_project
         .with_count = withs_of(reload) ? reload->withs.count : 0,
         .mix_env = sandbox->config.mix_env,
         .extra = sandbox->config.extra,
-        .deadline_ms = sandbox->engine->config.compile_deadline_ms,
         .violation = on_violation,
     };
+    compile_bounds_apply(sandbox->engine, &sandbox->config.compile_bounds, &request);
     reload->compile = compile_start(&request, on_compiled, reload);
 }
 

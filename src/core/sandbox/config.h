@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "compile/compile.h"
 #include "core/limits/limits.h"
+#include "core/policy/compile_bounds.h"
 #include "guard/profiles.h"
 #include "jail/jail.h"
 
@@ -25,6 +26,7 @@ struct sandbox_config {
     const struct guard_profile *profile;
     struct jail_limits limits;
     struct limit_policies policies;
+    struct compile_bounds compile_bounds;
     enum compile_extra extra;             /* COMPILE_WITH_PROJECT: it runs a task of Mix and no application */
     bool ephemeral;                       /* it belongs to a run, and ends with it */
     bool watch;                           /* compile and reload whatever changes in the source */

@@ -214,9 +214,9 @@ static void compile_project(void *job) {
         .mix_env = sandbox->config.mix_env,
         .extra = sandbox->config.extra,
         .has_turn = true,
-        .deadline_ms = sandbox->engine->config.compile_deadline_ms,
         .violation = on_compiler_violation,
     };
+    compile_bounds_apply(sandbox->engine, &sandbox->config.compile_bounds, &request);
     sandbox_set_status(sandbox, STATUS_COMPILING, NULL);
     create->compile = compile_start(&request, on_compiled, create);
     close_project(create); /* the compilation has a descriptor of its own */

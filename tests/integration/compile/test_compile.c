@@ -298,15 +298,46 @@ static void a_killed_compiler_fails_its_project_alone(void **state) {
     assert_false(build_holds(world, "victim/ebin/victim.beam", "poisoned"));
 }
 
-static void an_endless_compiler_is_ended(void **state) {
-    struct world *world = world_open("compile-deadline = 700ms\n");
-    (void)state;
-    write_endless(world, "endless");
-    json_t *problem = world_fails(world, "compile", "timeout", "{s:s}", "source", world_path(world, "endless"));
-    assert_non_null(strstr(json_string_value(json_object_get(problem, "detail")), "took longer than 700 ms"));
+static void expect_advice(json_t *problem, const char *advice) {
+    const char *detail = json_string_value(json_object_get(problem, "detail"));
+    if (!strstr(detail, advice)) fail_msg("'%s' does not say '%s'", detail, advice);
     json_decref(problem);
+}
+
+/* In time and in memory: the answer has the option that gives it more. */
+static void a_compiler_that_passes_its_bounds_is_ended(void **state) {
+    struct world *world = *state;
+    write_endless(world, "endless");
+    expect_advice(world_fails(world, "compile", "timeout", "{s:s, s:i}", "source", world_path(world, "endless"),
+                              "compile_timeout_ms", 700),
+                  "took longer than 700 ms; give it more, such as --compile-timeout 2s");
+    const char *eats = world_file(world, "eats.ex",
+                                  "defmodule Eats do\n  all = for i <- 1..20, do: :binary.copy(<<i>>, 100_000_000)\n"
+                                  "  def x, do: unquote(length(all))\nend\n");
+    expect_advice(
+        world_fails(world, "compile", "limit_reached", "{s:s, s:s}", "source", eats, "compile_memory_bytes", "128M"),
+        "more memory than its 128 MiB; give it more, such as --compile-memory 256M");
+    expect_advice(
+        world_fails(world, "compile", "limit_reached", "{s:s, s:s}", "source", eats, "compile_memory_bytes", "8G"),
+        "compile-memory-max");
     build_assert_no_leftovers(world);
-    world_close(world);
+}
+
+/* A sandbox keeps what it was created with, or reloaded with since. */
+static void bounds_stay_with_the_sandbox(void **state) {
+    struct world *world = *state;
+    write_value(world, "bounded", "bounded", "1");
+    world_do(world, "create", "{s:s, s:s, s:s, s:s}", "id", "bounded", "source", world_path(world, "bounded"),
+             "compile_timeout_ms", "40s", "compile_memory_bytes", "512M");
+    world_do(world, "reload", "{s:s, s:s}", "id", "bounded", "compile_timeout_ms", "50s");
+    json_t *info = world_op(world, "info", "{s:s}", "id", "bounded");
+    assert_int_equal(json_integer_value(json_object_get(info, "compile_timeout_ms")), 50000);
+    assert_int_equal(json_integer_value(json_object_get(info, "compile_memory_bytes")), 512 << 20);
+    json_decref(info);
+    expect_advice(
+        world_fails(world, "reload", "limit_reached", "{s:s, s:s}", "id", "bounded", "compile_timeout_ms", "3h"),
+        "compile-deadline-max");
+    world_do(world, "destroy", "{s:s}", "id", "bounded");
 }
 
 /* ---- several at once ---- */
@@ -494,7 +525,8 @@ int main(void) {
         cmocka_unit_test(the_same_elsewhere_is_compiled_there),
         cmocka_unit_test(a_linked_source_follows_its_target),
         cmocka_unit_test(a_folders_supervisor_is_found_as_it_changes),
-        cmocka_unit_test(an_endless_compiler_is_ended),
+        cmocka_unit_test(a_compiler_that_passes_its_bounds_is_ended),
+        cmocka_unit_test(bounds_stay_with_the_sandbox),
         cmocka_unit_test(one_project_is_compiled_once),
         cmocka_unit_test(two_of_one_name_do_not_mix),
         cmocka_unit_test(the_cache_has_a_bound),

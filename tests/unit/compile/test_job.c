@@ -9,8 +9,12 @@
 #include "reads.h"
 #include "terms.h"
 
+enum { EXTRA_BYTES = 64 << 20 }; /* that its compilations ask for, over what is usual */
+
 struct scene {
     struct stage *stage;
+    struct quota_rules rules;
+    struct quotas *quotas;
     struct store *store;
     struct compiler *compiler;
     struct compile_job *job; /* until it is done */
@@ -57,11 +61,13 @@ static void start_compiling(struct scene *scene) {
                                                          .owner = getuid(),
                                                          .subject = "s",
                                                          .source = "/tmp/project",
+                                                         .memory_bytes = worker_usual_memory() + EXTRA_BYTES,
                                                          .deadline_ms = 60000},
                                on_done, scene);
     struct stage *stage = scene->stage;
     struct compiler *compiler = scene->compiler;
     RUN_UNTIL(stage, compiler->workers && node_os_pid(compiler->workers->node) != 0);
+    assert_int_equal(quotas_held(scene->quotas, getuid(), QUOTA_MEMORY), EXTRA_BYTES);
     struct node *node = compiler->workers->node;
     scene->agent = agent_dial(stage, node);
     agent_hello(scene->agent, PROTOCOL_VERSION, node_secret(node));
@@ -72,9 +78,12 @@ static void start_compiling(struct scene *scene) {
 
 static int set_up(void **state) {
     struct scene *scene = calloc(1, sizeof *scene);
-    const struct compiler_settings settings = {.idle_ms = 60000, .cache_max_bytes = 1 << 20};
     struct error error;
     void *stage;
+    quota_rules_init(&scene->rules, UINT64_C(4) << 30);
+    const struct quotas_config quotas = {.rules = &scene->rules, .service_uid = getuid()};
+    assert_int_equal(quotas_open(&quotas, &scene->quotas, &error), 0);
+    const struct compiler_settings settings = {.idle_ms = 60000, .cache_max_bytes = 1 << 20, .quotas = scene->quotas};
     assert_int_equal(stage_setup(&stage), 0);
     scene->stage = stage;
     assert_int_equal(store_open(&scene->stage->loop, scene->stage->home, &scene->store, &error), 0);
@@ -92,7 +101,9 @@ static int tear_down(void **state) {
     if (scene->job) compile_abort(scene->job);
     compiler_quiesce(scene->compiler);
     RUN_UNTIL(stage, compiler_is_quiet(scene->compiler));
+    assert_int_equal(quotas_held(scene->quotas, getuid(), QUOTA_MEMORY), 0);
     compiler_free(scene->compiler);
+    quotas_close(scene->quotas);
     store_close(scene->store, on_store_closed, scene);
     RUN_UNTIL(stage, scene->is_store_closed);
     json_decref(scene->report);
