@@ -98,13 +98,14 @@ compile_app(Vm, #{name := Name, sources := Sources}) ->
 with_modules(#{files := Files} = App) ->
     App#{modules => [Module || #{modules := Modules} <- Files, #{module := Module} <- Modules]}.
 
-built(#{main := Main, config := Config}, Compiled, Finished, Problems) ->
+built(#{main := Main, config := Config, program := Program}, Compiled, Finished, Problems) ->
     #{apps := Described, supervisor := Supervisor, consolidated := Consolidated} = Finished,
     Apps = [app(App, Finish) || {App, Finish} <- lists:zip(Compiled, Described)],
     {First, Others} = lists:partition(fun(#{name := Name}) -> Name =:= Main end, Apps),
     #{
         apps => First ++ Others,
         main => Main,
+        program => Program,
         config => Config,
         language => hd([Language || #{language := Language, modules := [_ | _]} <- First ++ Others]),
         supervisor => Supervisor,

@@ -4,6 +4,8 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
+-export([module/1]).
+
 %% An application that has one module of its name, in a folder of its own below Lib.
 app(Lib, Name, Properties) -> app(Lib, Name, Name, Properties).
 

@@ -171,6 +171,8 @@ json_t *probe_read(char *text); /* what it printed; the text is taken apart */
 
 /* The source of a run that is a script, or "-": its text instead. */
 int run_take_script(json_t *params, struct error *reterr);
+/* Whether it is a file whose first line names escript. */
+bool run_is_escript(const char *source);
 /* Bring the standard input to the run, until it or the program ends. */
 void run_bring_input(const struct cli *cli, const char *id);
 

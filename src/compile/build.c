@@ -29,8 +29,8 @@ uint64_t build_bytes(const json_t *facts) {
 }
 
 json_t *build_brief(const json_t *facts) {
-    static const char *const kept[] = {"apps",    "main",       "language", "supervisor",
-                                       "modules", "has_config", "bytes",    "mix"};
+    static const char *const kept[] = {"apps",       "main",  "language", "supervisor", "modules",
+                                       "has_config", "bytes", "mix",      "program"};
     json_t *brief = json_object();
     for (size_t i = 0; brief && i < ARRAY_SIZE(kept); i++) {
         json_t *fact = json_object_get(facts, kept[i]);

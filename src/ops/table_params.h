@@ -42,7 +42,7 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
 #define SOURCE_PARAM                                                                                                   \
     {                                                                                                                  \
         .name = "source", .type = OP_PATH, .flags = OP_REQUIRED | OP_POSITIONAL,                                       \
-        .summary = "a Mix or rebar3 project, a folder, a file, an ebin, or an OTP release"                                             \
+        .summary = "a Mix or rebar3 project, a folder, a file, an ebin, or an OTP release"                             \
     }
 
 #define USER_HOME_PARAM                                                                                                \
@@ -171,13 +171,15 @@ static const struct op_param run_params[] = {
     {.name = "source",
      .type = OP_PATH,
      .flags = OP_POSITIONAL,
-     .summary = "a project as for `create`; for the command line also script.exs, and - for a script on its input"},
+     .summary = "a project as for `create`, or an escript; for the command line also script.exs, and - for a script on "
+                "its input"},
     {.name = "args",
      .type = OP_WORDS,
      .flags = OP_POSITIONAL,
      .flag = "arg",
      .max = ARGS_MAX_ENTRIES,
-     .summary = "what the program gets: the script, or main/1 of an Erlang file; -- goes before words with a dash"},
+     .summary = "what the program gets: the script, or main/1 of an escript or an Erlang file; -- goes before words "
+                "with a dash"},
     {.name = "code",
      .type = OP_TEXT,
      .min = 1,

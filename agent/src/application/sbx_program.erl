@@ -44,15 +44,22 @@ know_elixir() ->
 
 -spec main(module(), [string()]) -> no_return().
 main(Module, Args) ->
+    sbx_elixir:is_started() orelse sbx_input:give(list),
     ok = begin_output(),
     try
         _ = Module:main(Args),
         halt(0)
     catch
         Class:Reason:Stack ->
-            Words = erl_error:format_exception(Class, Reason, own_frames(Stack)),
-            io:put_chars(standard_error, [Words, $\n]),
+            io:put_chars(standard_error, [words(Class, Reason, own_frames(Stack)), $\n]),
             halt(1)
+    end.
+
+%% An escript of Elixir's may raise before Elixir itself tells it.
+words(Class, Reason, Stack) ->
+    case is_map(Reason) andalso sbx_elixir:is_started() of
+        true -> [sbx_elixir:format_banner(Class, Reason, Stack), $\n, sbx_elixir:format_stacktrace(Stack)];
+        false -> erl_error:format_exception(Class, Reason, Stack)
     end.
 
 own_frames(Stack) ->

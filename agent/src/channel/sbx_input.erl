@@ -2,7 +2,7 @@
 %%% and a piece is taken when there is room. The I/O server of the node hands on what reads it.
 -module(sbx_input).
 
--export([open/0, put/1, read/2]).
+-export([open/0, put/1, read/2, gives_binaries/0, give/1]).
 
 %% Above this many bytes, the next piece waits.
 -define(FULL_BYTES, 65536).
@@ -30,6 +30,16 @@ open() ->
         _Open ->
             ok
     end.
+
+%% Whether lines and characters are read as binaries, as Elixir asks for when it starts. Erlang's own
+%% programs get lists.
+-spec gives_binaries() -> boolean().
+gives_binaries() ->
+    persistent_term:get({?MODULE, form}, binary) =:= binary.
+
+-spec give(binary | list) -> ok.
+give(Form) ->
+    persistent_term:put({?MODULE, form}, Form).
 
 %% One piece, once there is room; without bytes, the end.
 -spec put(map()) -> sbx_call:result().
@@ -99,11 +109,19 @@ serve(#input{readers = []} = Input) ->
 serve(#input{readers = [{Reply, {Encoding, How} = Request, State} | Others], bytes = Bytes, ended = Ended} = Input) ->
     case take(How, Encoding, Bytes, Ended, State) of
         {done, Answer, Rest} ->
-            Reply(Answer),
+            Reply(formed(How, Encoding, Answer)),
             serve(Input#input{readers = Others, bytes = Rest});
         {more, Next, Rest} ->
             Input#input{readers = [{Reply, Request, Next} | Others], bytes = Rest}
     end.
+
+formed({until, _Module, _Function, _Args}, _Encoding, Answer) -> Answer;
+formed(_How, Encoding, Answer) when is_binary(Answer) ->
+    case gives_binaries() of
+        true -> Answer;
+        false -> unicode:characters_to_list(Answer, Encoding)
+    end;
+formed(_How, _Encoding, Answer) -> Answer.
 
 take(_How, _Encoding, <<>>, true, []) ->
     {done, eof, <<>>};

@@ -152,10 +152,12 @@ request({requests, Requests}, Deliver) ->
         ok,
         Requests
     );
-request({setopts, _Options}, _Deliver) ->
+request({setopts, Options}, _Deliver) when length(Options) >= 0 ->
+    _ = [sbx_input:give(binary) || Option <- Options, Option =:= binary orelse Option =:= {binary, true}],
+    _ = [sbx_input:give(list) || Option <- Options, Option =:= list orelse Option =:= {binary, false}],
     ok;
 request(getopts, _Deliver) ->
-    [{binary, true}, {encoding, unicode}];
+    [{binary, sbx_input:gives_binaries()}, {encoding, unicode}];
 request({get_geometry, columns}, _Deliver) ->
     ?COLUMNS;
 request(_Request, _Deliver) ->

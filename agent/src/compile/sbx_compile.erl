@@ -157,6 +157,7 @@ described(#{root := Root, apps := Apps, main := Main, loose := Loose} = Project,
             {ok, #{
                 apps => Told,
                 main => written(Main),
+                program => written(maps:get(program, Project, nil)),
                 mix_env => written(maps:get(mix_env, Project, nil)),
                 loose => Loose,
                 config => config(Project),

@@ -30,11 +30,12 @@ forget(#{name := Name}) ->
 
 %% Erlang is compiled before Elixir, as in Mix.
 steps(#{name := Name} = App, Files, Root) ->
-    Of = fun(Extensions) -> [Path || {_, Path} <- Files, lists:member(filename:extension(Path), Extensions)] end,
-    Beams = [prebuilt(Name, Path, Root) || Path <- Of([".beam"])],
-    {Erlang, Warnings} = sbx_compile_erl:compile(App, Of([".yrl", ".xrl", ".erl"]), Root),
-    Ours = Of([".beam", ".yrl", ".xrl", ".erl"]),
-    {Elixir, More} = sbx_compile_ex:compile(App, [Path || {_, Path} <- Files, not lists:member(Path, Ours)], Root),
+    #{prebuilt := Prebuilt, grammars := Grammars} = App,
+    Paths = [Path || {_, Path} <- Files],
+    Beams = [prebuilt(Name, Path, Root) || Path <- Paths, lists:member(Path, Prebuilt)],
+    Sources = [Path || Path <- Paths, filename:extension(Path) =:= ".erl" orelse lists:member(Path, Grammars)],
+    {Erlang, Warnings} = sbx_compile_erl:compile(App, Sources, Root),
+    {Elixir, More} = sbx_compile_ex:compile(App, (Paths -- Prebuilt) -- Sources, Root),
     Defined = sbx_tracer:defined(),
     ok = refuse(sbx_diagnostic:reserved(Defined, Root)),
     ok = sbx_toolchain:shadow([Module || {Module, _File} <- Defined]),
@@ -47,14 +48,28 @@ nothing() ->
     #{modules => [], compile => [], exports => [], runtime => [], includes => [], resources => [], config => false}.
 
 prebuilt(Name, Path, Root) ->
+    Modules = compiled(Name, Path),
+    ok = refuse(sbx_diagnostic:reserved([{Module, Path} || {Module, _Beam} <- Modules], Root)),
+    lists:foreach(
+        fun({Module, Beam}) ->
+            ok = sbx_tracer:defines(Path, Module),
+            ok = sbx_scratch:put(Name, Module, Beam)
+        end,
+        Modules
+    ),
+    (nothing())#{file => Path, modules := Modules}.
+
+compiled(Name, Path) ->
+    case filename:extension(Path) of
+        ".beam" -> [module(Path)];
+        _Escript -> sbx_escript:modules(Name, Path)
+    end.
+
+module(Path) ->
     {ok, Beam} = file:read_file(Path),
     case beam_lib:info(Beam) of
         Info when is_list(Info) ->
-            Module = proplists:get_value(module, Info),
-            ok = refuse(sbx_diagnostic:reserved([{Module, Path}], Root)),
-            ok = sbx_tracer:defines(Path, Module),
-            ok = sbx_scratch:put(Name, Module, Beam),
-            (nothing())#{file => Path, modules := [{Module, Beam}]};
+            {proplists:get_value(module, Info), Beam};
         {error, beam_lib, _Reason} ->
             throw({project, unicode:characters_to_binary([filename:basename(Path), " is not a compiled module"])})
     end.

@@ -21,9 +21,9 @@
     {[compiled()], [sbx_diagnostic:diagnostic()]}.
 compile(_App, [], _Root) ->
     {[], []};
-compile(#{name := Name} = App, Sources, Root) ->
+compile(#{name := Name, grammars := Generating} = App, Sources, Root) ->
     ok = sbx_compile_parts:load(erlang),
-    {Grammars, Modules} = lists:partition(fun is_grammar/1, Sources),
+    {Grammars, Modules} = lists:partition(fun(Source) -> lists:member(Source, Generating) end, Sources),
     {Generated, GrammarWarnings} = grammars(Grammars, filename:dirname(sbx_scratch:ebin(Name)), Root),
     Options = options(App),
     Inputs = [{Source, Source} || Source <- Modules] ++ Generated,
@@ -45,9 +45,6 @@ in_waves([Wave | Later], {Name, Options, Root} = How, {Done, Warnings}) ->
     {Compiled, Deferred, More} = wave(Wave, Options, Root, Warnings),
     lists:foreach(fun(One) -> store(Name, One) end, Compiled),
     in_waves([Deferred || Deferred =/= []] ++ Later, How, {Done ++ Compiled, Warnings ++ More}).
-
-is_grammar(Source) ->
-    lists:member(filename:extension(Source), [".yrl", ".xrl"]).
 
 store(Name, #{file := File, modules := [{Module, Beam}]}) ->
     ok = sbx_tracer:defines(File, Module),
@@ -250,7 +247,7 @@ wanted(Name, Module) when is_atom(Module), (Name =:= behaviour orelse Name =:= b
 wanted(compile, Options) -> [{uses, Module} || {parse_transform, Module} <- listed(Options)];
 wanted(_Name, _Value) -> [].
 
-%% Grammars become modules in the scratch folder, never in the project.
+%% Grammars, and an escript's text, become modules in the scratch folder, never in the project.
 
 grammars(Grammars, Dir, Root) ->
     Results = [{Grammar, grammar(Grammar, Dir)} || Grammar <- Grammars],
@@ -265,7 +262,8 @@ grammar(Grammar, Dir) ->
     Target = filename:join(Dir, filename:basename(Grammar, Extension) ++ ".erl"),
     case Extension of
         ".yrl" -> yecc:file(Grammar, [return, {parserfile, Target}]);
-        ".xrl" -> leex:file(Grammar, [return, {scannerfile, Target}])
+        ".xrl" -> leex:file(Grammar, [return, {scannerfile, Target}]);
+        _Escript -> {ok, sbx_escript:erlang(Grammar, Dir), []}
     end.
 
 told_grammar({ok, _File, Warnings}, Root) -> {[], sbx_diagnostic:from_erlang(warning, Warnings, Root)};

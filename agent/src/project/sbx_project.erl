@@ -38,6 +38,8 @@
     root := file:filename(),
     apps := [app()],
     main := atom() | nil,
+    %% The module whose main/1 is a program.
+    program => module(),
     %% Of a Mix project.
     mix_env => atom(),
     config := [{atom(), [{atom(), term()}]}],
@@ -151,6 +153,12 @@ folder(Root, Name) ->
 
 single(Root, File) ->
     Path = filename:join(Root, File),
+    case sbx_escript:is_escript(Path) of
+        true -> sbx_escript:discover(Root, Path);
+        false -> single_source(Root, File, Path)
+    end.
+
+single_source(Root, File, Path) ->
     App = new_app(sbx_app_file:safe_name(filename:rootname(filename:basename(File))), Root),
     loose(
         Root,

@@ -10,7 +10,7 @@
 
 #include "cli/cli_internal.h"
 
-enum { PIECE_BYTES = 48 << 10, SCRIPT_MAX_BYTES = 1 << 20 /* as the operation takes */ };
+enum { LINE_BYTES = 256, PIECE_BYTES = 48 << 10, SCRIPT_MAX_BYTES = 1 << 20 /* as the operation takes */ };
 
 /* ---- the script ---- */
 
@@ -37,10 +37,35 @@ static bool is_input(const char *path) {
     return string_ends(path, "/-") && access(path, F_OK) < 0;
 }
 
-static bool begins_with_hash_bang(const char *path) {
-    char begin[2] = "";
+/* The first line of a file that begins with #!, else "". */
+static void read_hash_bang(const char *path, char ret[LINE_BYTES]) {
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 && read(fd, begin, sizeof begin) == (ssize_t)sizeof begin && memcmp(begin, "#!", 2) == 0;
+    ssize_t size = fd < 0 ? -1 : read(fd, ret, LINE_BYTES - 1);
+    ret[size > 0 ? size : 0] = '\0';
+    ret[string_starts(ret, "#!") ? strcspn(ret, "\n") : 0] = '\0';
+}
+
+static bool is_folder(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool run_is_escript(const char *source) {
+    char line[LINE_BYTES];
+    if (!is_file(source)) return false;
+    read_hash_bang(source, line);
+    return strstr(line, "escript");
+}
+
+/* What is known before anything is compiled. */
+static int check_program(const json_t *params, const char *source, struct error *reterr) {
+    char line[LINE_BYTES] = "";
+    if (is_folder(source) && json_array_size(json_object_get(params, "args")) > 0)
+        return error_set(reterr, E_INVALID, "only a script, an escript or an Erlang file with main/1 takes arguments");
+    if (is_file(source)) read_hash_bang(source, line);
+    if (line[0] && !strstr(line, "escript"))
+        return error_set(reterr, E_INVALID, "%s is a script of another interpreter: %s", source, line);
+    return 0;
 }
 
 int run_take_script(json_t *params, struct error *reterr) {
@@ -48,12 +73,7 @@ int run_take_script(json_t *params, struct error *reterr) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     if (!source) return 0;
     bool is_script = string_ends(source, ".exs") && is_file(source);
-    if (!is_script && !is_input(source)) {
-        if (is_file(source) && begins_with_hash_bang(source))
-            return error_set(reterr, E_INVALID, "%s is an escript or a shell's script: run its project or its source",
-                             source);
-        return 0;
-    }
+    if (!is_script && !is_input(source)) return check_program(params, source, reterr);
     CLEANUP_FD int fd = is_script ? open(source, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
     if (fd < 0) return error_errno(reterr, errno, "opening %s", source);
     int result = read_script(fd, is_script ? source : "the standard input", &text, reterr);

@@ -194,7 +194,8 @@ int verb_run(struct cli *cli, const struct op *op, struct arguments *arguments) 
     struct error bad;
     if (run_take_script(arguments->params, &bad) < 0) return fail_usage(cli, op, &bad);
     const char *source = json_string_value(json_object_get(arguments->params, "source"));
-    return follow_run(cli, op, arguments->params, !source || string_ends(source, ".erl"));
+    bool brings_input = !source || string_ends(source, ".erl") || run_is_escript(source);
+    return follow_run(cli, op, arguments->params, brings_input);
 }
 
 int verb_mix(struct cli *cli, const struct op *op, struct arguments *arguments) {

@@ -99,6 +99,8 @@ int model_from_term(const struct term *answer, struct model *ret, struct error *
     if (result == 0) result = check_paths(&model, reterr);
     text_at(answer, "main", &model.main);
     if (model.main && !is_app_name(model.main)) free(take_ptr(model.main));
+    text_at(answer, "program", &model.program);
+    if (model.program && !is_module_name(model.program)) free(take_ptr(model.program));
     text_at(answer, "mix_env", &model.mix_env);
     if (model.mix_env && !is_app_name(model.mix_env)) free(take_ptr(model.mix_env));
     model.is_loose = loose && term_is_atom(loose, "true");
@@ -119,6 +121,7 @@ void model_free(struct model *model) {
     }
     free(model->apps);
     free(model->main);
+    free(model->program);
     free(model->mix_env);
     free(model->config);
     name_list_free(&model->described_by);

@@ -19,6 +19,7 @@ struct model {
     struct model_app *apps; /* in the order they are compiled */
     size_t app_count;
     char *main;    /* the application to start, or NULL */
+    char *program; /* the module whose main/1 is a program, or NULL */
     char *mix_env; /* that a Mix project was described in, or NULL */
     bool is_loose; /* nothing says how it starts, so its modules are looked at for that */
     uint8_t *config;

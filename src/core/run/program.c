@@ -43,8 +43,19 @@ int program_check(const json_t *params, struct error *reterr) {
         return error_set(reterr, E_INVALID, "file: the name of a script, such as hello.exs");
     if (has_code && json_is_true(json_object_get(params, "watch")))
         return error_set(reterr, E_INVALID, "a script can't be watched");
-    if (json_array_size(json_object_get(params, "args")) > 0 && !program_is_wanted(params))
-        return error_set(reterr, E_INVALID, "only a script or an Erlang file with main/1 takes arguments");
+    return 0;
+}
+
+/* The module of an escript. */
+static const char *escript(const struct sandbox *sandbox) {
+    return json_string_value(json_object_get(sandbox->code.build.facts, "program"));
+}
+
+int program_find(const struct sandbox *sandbox, const json_t *params, bool *ret_is_there, struct error *reterr) {
+    bool is_there = program_is_wanted(params) || (escript(sandbox) && !json_object_get(params, "eval"));
+    if (!is_there && json_array_size(json_object_get(params, "args")) > 0)
+        return error_set(reterr, E_INVALID, "only a script, an escript or an Erlang file with main/1 takes arguments");
+    *ret_is_there = is_there;
     return 0;
 }
 
@@ -74,10 +85,14 @@ static void put_script(struct term_map *map, const json_t *params) {
     term_map_text(map, "file", json_string_value(json_object_get(params, "file")));
 }
 
-static void put_module(struct term_map *map, const json_t *params) {
+static void put_module(struct term_map *map, const struct sandbox *sandbox, const json_t *params) {
+    term_map_atom(map, "kind", "module");
+    if (escript(sandbox)) {
+        term_map_text(map, "module", escript(sandbox));
+        return;
+    }
     const char *source = json_string_value(json_object_get(params, "source"));
     const char *name = strrchr(source, '/') + 1;
-    term_map_atom(map, "kind", "module");
     term_map_bytes(map, "module", name, strlen(name) - SUFFIX_BYTES);
 }
 
@@ -101,7 +116,7 @@ void program_start(struct sandbox *sandbox, const json_t *params, node_reply_fn 
     else if (json_object_get(params, "code"))
         put_script(&map, params);
     else
-        put_module(&map, params);
+        put_module(&map, sandbox, params);
     put_words(term_map_key(&map, "args"), json_object_get(params, is_mix(params) ? "task" : "args"));
     term_map_end(&map);
     node_call(sandbox->node, "program", &args, PROGRAM_MAX_MS, told, data);

@@ -12,6 +12,9 @@ struct sandbox;
 /* Of a run's parameters. */
 int program_check(const json_t *params, struct error *reterr);
 bool program_is_wanted(const json_t *params);
+/* Whether its sandbox, once it was created, has one: an escript is known when it was read. E_INVALID: there are
+   arguments and no program that takes them. */
+int program_find(const struct sandbox *sandbox, const json_t *params, bool *ret_is_there, struct error *reterr);
 /* Parameters of the run that its sandbox is not created with. A script's is created for an empty project; its text is
    for the VM that runs it. */
 void program_replace_source(json_t *params);

@@ -13,6 +13,7 @@ struct run {
     struct request create, logs, events, eval;
     uint64_t since; /* the last event before it */
     bool cancelled;
+    bool has_program;
     bool ending;
     unsigned open; /* requests to the engine that are not answered yet, the destroying among them */
     json_t *result;
@@ -103,7 +104,7 @@ static void tell_watch(struct run *run, const char *kind, json_t *event) {
 /* The status with which a program ended the VM; -1: it was ended otherwise. */
 static int exit_status(const struct run *run) {
     const struct sandbox *sandbox = map_get(&run->engine->sandboxes, run->id);
-    return sandbox && program_is_wanted(run->request->params) ? sandbox->tree.exit_status : -1;
+    return sandbox && run->has_program ? sandbox->tree.exit_status : -1;
 }
 
 static void end_as_program(struct run *run, int status) {
@@ -190,6 +191,18 @@ static void tell_warnings(struct run *run, json_t *compilation) {
     run->request->item(run->request, json_pack("{s:s, s:O}", "sandbox_id", run->id, "compilation", compilation));
 }
 
+static void begin_program(struct run *run) {
+    struct sandbox *sandbox = run->ending ? NULL : map_get(&run->engine->sandboxes, run->id);
+    struct error error;
+    if (!sandbox || !sandbox->node) return;
+    if (program_find(sandbox, run->request->params, &run->has_program, &error) < 0) {
+        fail_run(run, &error, NULL);
+    } else if (run->has_program) {
+        run->open++;
+        program_start(sandbox, run->request->params, on_program, run);
+    }
+}
+
 static void on_created(struct request *request, json_t *result, const struct error *error) {
     struct run *run = request->transport;
     json_t *code = json_object_get(run->request->params, "eval");
@@ -212,11 +225,7 @@ static void on_created(struct request *request, json_t *result, const struct err
     ask(run, &run->events,
         json_pack("{s:s, s:b, s:I}", "sandbox_id", run->id, "follow", 1, "since", (json_int_t)run->since),
         engine_events);
-    struct sandbox *sandbox = run->ending ? NULL : map_get(&run->engine->sandboxes, run->id);
-    if (sandbox && sandbox->node && program_is_wanted(run->request->params)) {
-        run->open++;
-        program_start(sandbox, run->request->params, on_program, run);
-    }
+    begin_program(run);
     if (!code || run->ending) return;
     run->eval = (struct request){.done = on_evaluated};
     /* What it prints goes to the log, which the caller follows. */

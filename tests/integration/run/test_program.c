@@ -75,6 +75,17 @@ static void an_erlang_file_runs_its_main(void **state) {
     expect(world, "$RUN %s x y 2>&1 </dev/null", file, "hi [\"x\",\"y\"]\nexception error: failed", 1);
 }
 
+/* The archive's application, and the arguments, input and status of the program. */
+static void an_escript_is_its_own_program(void **state) {
+    struct world *world = *state;
+    expect(world, "echo Ann | $RUN %s one -- --two 2>&1", ESCRIPT, "name? [\"one\",\"--two\"] {ok,3} \"Ann\\n\"\n", 9);
+    const char *script = world_file(world, "greet",
+                                    "#!/usr/bin/env escript\n%%! -sname x\n"
+                                    "main([Name]) -> io:format(\"hi ~s~n\", [Name]), error(failed).\n");
+    expect(world, "$RUN %s Ann 2>&1 </dev/null", script,
+           "hi Ann\nexception error: failed\n  in function  greet:main/1 (/src/project/greet, line 3)", 1);
+}
+
 /* Gone with its caller, whatever it does. */
 static void an_interrupted_one_exits_with_130(void **state) {
     struct world *world = *state;
@@ -88,9 +99,11 @@ static void an_interrupted_one_exits_with_130(void **state) {
 
 static void what_is_no_program_is_refused(void **state) {
     struct world *world = *state;
-    const char *script = world_file(world, "escript", "#!/usr/bin/env escript\nmain(_) -> ok.\n");
-    expect(world, "$RUN %s 2>&1 </dev/null", script, "is an escript or a shell's script", 2);
+    const char *script = world_file(world, "script", "#!/bin/sh\necho hi\n");
+    expect(world, "$RUN %s 2>&1 </dev/null", script, "is a script of another interpreter: #!/bin/sh", 2);
     expect(world, "$RUN %s words 2>&1 </dev/null", EXAMPLES "/counter", "takes arguments", 2);
+    json_decref(world_fails(world, "run", "invalid_input", "{s:s, s:[s]}", "source",
+                            world_file(world, "one.ex", "defmodule One do\nend\n"), "args", "words"));
     json_decref(world_fails(world, "run", "invalid_input", "{s:s}", "code", "1"));
     json_decref(world_fails(world, "run", "invalid_input", "{s:s, s:s}", "code", "1", "file", "../a.exs"));
     json_decref(world_fails(world, "input", "not_found", "{s:s}", "id", "none"));
@@ -135,7 +148,7 @@ int main(void) {
         cmocka_unit_test(a_script_is_its_own_program),       cmocka_unit_test(a_script_that_raises_exits_with_1),
         cmocka_unit_test(the_input_may_be_the_script),       cmocka_unit_test(an_erlang_file_runs_its_main),
         cmocka_unit_test(an_interrupted_one_exits_with_130), cmocka_unit_test(what_is_no_program_is_refused),
-        cmocka_unit_test(a_task_of_mix_runs_on_the_build),
+        cmocka_unit_test(a_task_of_mix_runs_on_the_build),   cmocka_unit_test(an_escript_is_its_own_program),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }
