@@ -9,7 +9,7 @@ static void free_call(uv_handle_t *handle) {
     struct call *call = handle->data;
     struct node *node = call->node;
     buf_free(&call->frame);
-    buf_free(&call->rest);
+    host_discard(node->host, &call->rest);
     free(call);
     node_handle_closed(node);
 }

@@ -110,8 +110,8 @@ bool channel_send(struct channel *channel, struct buf *frame, struct buf *rest) 
         connection_send(channel->agent, frame);
         if (rest->size > 0) connection_send(channel->agent, rest);
     }
-    buf_free(frame);
-    buf_free(rest);
+    host_discard(channel->node->host, frame);
+    host_discard(channel->node->host, rest);
     return is_sendable;
 }
 

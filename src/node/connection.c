@@ -74,25 +74,15 @@ static void free_messages(struct connection *connection) {
     while (connection->out) {
         struct message *message = connection->out;
         connection->out = message->next;
-        buf_free(&message->frame);
+        host_discard(connection->channel->node->host, &message->frame);
         free(message);
     }
-}
-
-/* What has come of a large frame. */
-static void free_input(struct connection *connection) {
-    struct node_host *host = connection->channel->node->host;
-    if (connection->in.capacity > FRAME_LARGE_BYTES)
-        loop_discard(host->loop, free, connection->in.data);
-    else
-        buf_free(&connection->in);
-    connection->in = (struct buf)BUF_INIT;
 }
 
 static void let_go(struct connection *connection) {
     struct node *node = connection->channel->node;
     if (--connection->handles == 0) {
-        free_input(connection);
+        host_discard(node->host, &connection->in); /* what has come of a large frame */
         free_messages(connection);
         free(connection);
     }
@@ -432,7 +422,7 @@ static void send_waiting(struct connection *connection) {
     if (message->sent < message->frame.size) return;
     connection->out = message->next;
     if (!connection->out) connection->out_tail = &connection->out;
-    buf_free(&message->frame);
+    host_discard(connection->channel->node->host, &message->frame);
     free(message);
     watch(connection);
 }

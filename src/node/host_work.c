@@ -5,6 +5,8 @@
 
 #include "node/node.h"
 
+enum { DISCARDED_HERE_BYTES = 128 << 10 };
+
 struct piece {
     struct turn turn; /* first, so that it leads back here */
     struct node_host *host;
@@ -44,4 +46,12 @@ void host_work(struct node_host *host, uid_t caller, uv_work_t *work, uv_work_cb
                             .after = after};
     piece->own.data = piece;
     turns_take(&host->turns, &piece->turn);
+}
+
+void host_discard(struct node_host *host, struct buf *buf) {
+    if (buf->capacity > DISCARDED_HERE_BYTES)
+        loop_discard(host->loop, free, buf->data);
+    else
+        buf_free(buf);
+    *buf = (struct buf)BUF_INIT;
 }
