@@ -131,7 +131,7 @@ bool quotas_is_fair(const struct quotas *quotas, uid_t uid, const struct share *
 void quotas_introduce(struct quotas *quotas, const struct quota_identity *identity);
 bool quotas_in_group(const struct quotas *quotas, uid_t uid, gid_t gid);
 
-/* E_LIMIT says which quota is used up; nothing is taken then. */
+/* E_LIMIT says which quota is used up; nothing is taken then. Nothing may always be taken, of what was lowered too. */
 int quotas_take(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t amount, struct error *reterr);
 /* Whether or not there is room: for what is there already. */
 void quotas_count(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t amount);
