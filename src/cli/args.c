@@ -273,7 +273,7 @@ int args_parse(struct cli *cli, const struct op *op, int count, char **words, st
     CLEANUP(arguments_free) struct arguments arguments = {.params = json_object()};
     for (size_t i = 0; i < op->param_count; i++)
         if (op->params[i].flags & OP_REST) arguments.rest = json_array();
-    struct parse parse = {.cli = cli, .op = op, .words = {words, count, false}, .into = &arguments};
+    struct parse parse = {.cli = cli, .op = op, .words = {.at = words, .left = count}, .into = &arguments};
     while (parse.words.left > 0 && !cli->wants_help) {
         int taken = take_word(&parse, reterr);
         if (taken < 0) return taken;

@@ -45,9 +45,9 @@ static const struct {
 };
 
 static const struct command commands[] = {
-    {"op", "op NAME K=V…", "run any operation by its name", command_op},
-    {"completion", "completion bash", "print a script that completes commands", command_completion},
-    {"help", "help [COMMAND]", "this text, or a command's", command_help},
+    {"op", "op NAME K=V…", "Run any operation by its name", command_op},
+    {"completion", "completion bash", "Print a script that completes commands", command_completion},
+    {"help", "help [COMMAND]", "Show this text, or that of a command", command_help},
 };
 
 const struct command *commands_table(size_t *ret_count) {

@@ -58,6 +58,8 @@ static int check_program(const json_t *params, const char *source, struct error 
 int run_take_script(json_t *params, struct error *reterr) {
     const char *source = json_string_value(json_object_get(params, "source"));
     CLEANUP(buf_free) struct buf text = BUF_INIT;
+    if (!source && !json_object_get(params, "code"))
+        return error_set(reterr, E_INVALID, "SOURCE is missing: a project, a script, an escript, or - for the input");
     if (!source) return 0;
     bool is_script = string_ends(source, ".exs") && is_file(source);
     if (!is_script && !is_input(source)) return check_program(params, source, reterr);
