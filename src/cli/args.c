@@ -34,7 +34,8 @@ void args_flag_name(const struct op_param *param, char *ret, size_t size) {
 }
 
 void args_placeholder(const struct op_param *param, char *ret, size_t size) {
-    snprintf(ret, size, "%s", param->flag ? param->flag : param->name);
+    snprintf(ret, size, "%s", param->type == OP_CHOICE ? param->choices : param->flag ? param->flag : param->name);
+    if (param->type == OP_CHOICE) return;
     for (char *at = ret; *at; at++) *at = (char)toupper((unsigned char)*at);
 }
 

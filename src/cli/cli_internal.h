@@ -50,7 +50,7 @@ int args_take_global(struct cli *cli, int count, char **words, struct error *ret
 int args_absolute_path(const char *path, char ret[PATH_MAX], struct error *reterr);
 /* "--max-run" for max_run_ms; the name is without the dashes. */
 void args_flag_name(const struct op_param *param, char *ret, size_t size);
-/* "SOURCE": what stands for a bare word. */
+/* What stands for a bare word: "SOURCE", or the words that it may be: "on|off|status". */
 void args_placeholder(const struct op_param *param, char *ret, size_t size);
 
 /* ---- given_files.c: files that options name ---- */

@@ -92,6 +92,12 @@ static int unknown_command(const struct cli *cli, const char *name) {
     return fail_usage(cli, NULL, &error);
 }
 
+static bool asks_for_help(int count, char **words) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0) return true;
+    return false;
+}
+
 static int dispatch(struct cli *cli, int count, char **words) {
     struct error error;
     while (count > 0 && words[0][0] == '-' && !cli->wants_help) {
@@ -109,6 +115,7 @@ static int dispatch(struct cli *cli, int count, char **words) {
     const struct op *op = ops_find(words[0]);
     const struct command *command = commands_find(words[0]);
     if (op) return run_op(cli, op, count - 1, words + 1);
+    if (command && asks_for_help(count - 1, words + 1)) return command_help(cli, count, words);
     if (command) return command->run(cli, count - 1, words + 1);
     return unknown_command(cli, words[0]);
 }

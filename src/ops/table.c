@@ -121,7 +121,7 @@ static const struct op table[] = {
      .path = "/api/v1/sandboxes/:id/input",
      .role = ROLE_OPERATOR,
      .audit = AUDIT_WRITES,
-     .summary = "Send input to the program of a run; answered once there is room for more",
+     .summary = "Send standard input to a run's program, as `sandbox run` does; answered when there is room",
      .example = "sandbox input run-1 --end",
      PARAMS(input_params)},
     {.name = "stats",

@@ -362,7 +362,6 @@ static const struct op_param watch_params[] = {
     {.name = "action",
      .type = OP_CHOICE,
      .flags = OP_REQUIRED | OP_POSITIONAL,
-     .flag = "on|off|status",
      .choices = "on|off|status",
      .summary = "turn it on or off, or tell how it is doing"},
     WATCH_PATTERN_PARAMS,

@@ -18,6 +18,8 @@ static void usage_lines_come_from_the_row(void **state) {
     assert_string_equal(line, "sandbox destroy ID…");
     usage_line(ops_find("restart"), SIZE_MAX, line);
     assert_string_equal(line, "sandbox restart ID [--fresh]");
+    usage_line(ops_find("watch"), 0, line);
+    assert_string_equal(line, "sandbox watch ID on|off|status [FLAG…]; sandbox watch --help lists the flags");
     usage_line(ops_find("eval"), 1, line);
     assert_string_equal(line, "sandbox eval ID EXPR [FLAG…]; sandbox eval --help lists the flags");
 }
