@@ -395,8 +395,8 @@ static void get_worker(struct compile_job *job) {
         worker_take_again(job->worker, &user, job);
         return;
     }
-    struct worker_wish wish = {job->request.toolchain, job->request.memory_bytes, job->request.owner};
-    job->worker = workspace->worker = worker_take(job->compiler, &wish, &user, job, &error);
+    struct worker_needs needs = {job->request.toolchain, job->request.memory_bytes, job->request.owner};
+    job->worker = workspace->worker = worker_take(job->compiler, &needs, &user, job, &error);
     if (job->worker) return;
     job_fail(job, &error);
     job_end(job);
