@@ -34,7 +34,8 @@ void args_flag_name(const struct op_param *param, char *ret, size_t size) {
 }
 
 void args_placeholder(const struct op_param *param, char *ret, size_t size) {
-    snprintf(ret, size, "%s", param->flag ? param->flag : param->name);
+    snprintf(ret, size, "%s", param->type == OP_CHOICE ? param->choices : param->flag ? param->flag : param->name);
+    if (param->type == OP_CHOICE) return;
     for (char *at = ret; *at; at++) *at = (char)toupper((unsigned char)*at);
 }
 
@@ -273,7 +274,7 @@ int args_parse(struct cli *cli, const struct op *op, int count, char **words, st
     CLEANUP(arguments_free) struct arguments arguments = {.params = json_object()};
     for (size_t i = 0; i < op->param_count; i++)
         if (op->params[i].flags & OP_REST) arguments.rest = json_array();
-    struct parse parse = {.cli = cli, .op = op, .words = {words, count, false}, .into = &arguments};
+    struct parse parse = {.cli = cli, .op = op, .words = {.at = words, .left = count}, .into = &arguments};
     while (parse.words.left > 0 && !cli->wants_help) {
         int taken = take_word(&parse, reterr);
         if (taken < 0) return taken;

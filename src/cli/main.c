@@ -45,9 +45,9 @@ static const struct {
 };
 
 static const struct command commands[] = {
-    {"op", "op NAME K=V…", "run any operation by its name", command_op},
-    {"completion", "completion bash", "print a script that completes commands", command_completion},
-    {"help", "help [COMMAND]", "this text, or a command's", command_help},
+    {"op", "op NAME K=V…", "Run any operation by its name", command_op},
+    {"completion", "completion bash", "Print a script that completes commands", command_completion},
+    {"help", "help [COMMAND]", "Show this text, or that of a command", command_help},
 };
 
 const struct command *commands_table(size_t *ret_count) {
@@ -92,6 +92,12 @@ static int unknown_command(const struct cli *cli, const char *name) {
     return fail_usage(cli, NULL, &error);
 }
 
+static bool asks_for_help(int count, char **words) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0) return true;
+    return false;
+}
+
 static int dispatch(struct cli *cli, int count, char **words) {
     struct error error;
     while (count > 0 && words[0][0] == '-' && !cli->wants_help) {
@@ -109,6 +115,7 @@ static int dispatch(struct cli *cli, int count, char **words) {
     const struct op *op = ops_find(words[0]);
     const struct command *command = commands_find(words[0]);
     if (op) return run_op(cli, op, count - 1, words + 1);
+    if (command && asks_for_help(count - 1, words + 1)) return command_help(cli, count, words);
     if (command) return command->run(cli, count - 1, words + 1);
     return unknown_command(cli, words[0]);
 }

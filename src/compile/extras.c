@@ -1,5 +1,5 @@
-/* Files that a build has besides what was compiled: the sources of its applications, or the whole project for a task of
-   Mix. */
+/* Collects files that a build has besides what was compiled: the sources of its applications, or the project's files
+   for a task of Mix. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,13 +27,7 @@ static int collect_sources(struct compile_job *job, const struct model_app *app,
 
 /* ---- the project ---- */
 
-static bool is_one_of(const char *name, const char *const *names) {
-    for (; *names; names++)
-        if (strcmp(name, *names) == 0) return true;
-    return false;
-}
-
-/* Folders of the project's own applications are its own too: those of an umbrella. */
+/* Members of an umbrella are the project's own, wherever they lie. */
 static bool is_dependency(const struct model *model, const char *dir, size_t size) {
     size_t deps = strlen("deps/");
     for (size_t i = 0; i < model->app_count; i++) {
@@ -43,14 +37,14 @@ static bool is_dependency(const struct model *model, const char *dir, size_t siz
     return size > deps && memcmp(dir, "deps/", deps) == 0 && !memchr(dir + deps, '/', size - deps);
 }
 
-/* What is left of a path in a dependency, from there; NULL: it lies in none. */
+/* The rest of a path that leads into a dependency; NULL: it leads into none. */
 static const char *in_dependency(const struct model *model, const char *path) {
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/'))
         if (is_dependency(model, path, (size_t)(slash - path))) return slash + 1;
     return NULL;
 }
 
-/* Of a dependency, what its mix.exs may read: the rest is compiled. */
+/* A dependency is compiled, so tasks need only what its mix.exs may read. */
 bool extras_wants(const struct model *model, const char *seen, const char *path, bool is_folder) {
     static const char *const left_out[] = {".git", ".elixir_ls", "node_modules", NULL};
     static const char *const left_out_of_dependencies[] = {"priv", "test", "assets", "doc", NULL};
@@ -97,7 +91,7 @@ static int collect_project(struct compile_job *job, struct error *reterr) {
     return result;
 }
 
-/* What was saved while it was read is in no build that is kept for that content. */
+/* A file that was saved meanwhile: the build is not that of the content which it would be kept for. */
 static bool is_as_before(const struct compile_job *job) {
     for (size_t i = 0; i < job->tree.count; i++) {
         const struct tree_file *file = &job->tree.files[i];

@@ -59,7 +59,7 @@ enum jail_policy {
     /* Where memory does not count them: cgroup v1. A connection's two ends begin with 150 KiB of buffers. */          \
     X(SOCKET_MEMORY, socket_memory, BYTES, 256 * JAIL_KIB, JAIL_TIB, REFUSED, KERNEL, WHOLE, WARN, OUTSIDE, PAIR,      \
       "buffers of internet sockets, where memory does not count them (cgroup v1)")                                     \
-    X(CPU, cpu, PERCENT, 1, 102400, UNBOUND, KERNEL, WHOLE, WARN, OUTSIDE, OPTION, "CPU time; 100% is one core")   \
+    X(CPU, cpu, PERCENT, 1, 102400, UNBOUND, KERNEL, WHOLE, WARN, OUTSIDE, OPTION, "CPU time; 100% is one core")       \
     X(PROCESSES, processes, COUNT, 1, 1000000, REFUSED, AGENT, ANY, KILL_PROCESS, INSIDE, OPTION,                      \
       "the application's own processes")                                                                               \
     X(MAX_RUN, max_run, MS, 1, 30 * JAIL_DAY_MS, UNBOUND, SERVICE, ANY, KILL_PROCESS, NOWHERE, OPTION,                 \

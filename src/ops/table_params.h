@@ -152,7 +152,7 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
 #define LANGUAGE_PARAM                                                                                                 \
     {                                                                                                                  \
         .name = "language", .type = OP_CHOICE, .flag = "lang", .choices = "elixir|erlang",                             \
-        .summary = "the expression's language; the project's own by default"                                           \
+        .summary = "the language of expressions; the project's own by default"                                         \
     }
 
 #define FOLLOW_PARAM                                                                                                   \
@@ -180,11 +180,7 @@ static const struct op_param run_params[] = {
      .max = ARGS_MAX_ENTRIES,
      .summary = "what the program gets: the script, or main/1 of an escript or an Erlang file; -- goes before words "
                 "with a dash"},
-    {.name = "code",
-     .type = OP_TEXT,
-     .min = 1,
-     .max = CODE_MAX_BYTES,
-     .summary = "a script of Elixir's instead of a path"},
+    {.name = "code", .type = OP_TEXT, .min = 1, .max = CODE_MAX_BYTES, .summary = "an Elixir script instead of a path"},
     {.name = "file", .type = OP_NAME, .summary = "the name the code goes by, such as hello.exs"},
     SANDBOX_PARAMS,
     WATCH_PARAMS,
@@ -268,7 +264,7 @@ static const struct op_param eval_params[] = {
          .type = OP_CHOICE,                                                                                            \
          .choices = "wait|refuse|kill",                                                                                \
          .fallback = "\"wait\"",                                                                                       \
-         .summary = "when a process still uses the code that would go"},                                               \
+         .summary = "what to do when a process still runs code that the reload would remove"},                         \
         {.name = "probation_ms",                                                                                       \
          .type = OP_DURATION,                                                                                          \
          .flag = "probation",                                                                                          \
@@ -288,7 +284,7 @@ static const struct op_param eval_params[] = {
          .fallback = "5000",                                                                                           \
          .min = 1,                                                                                                     \
          .max = PROBATION_MAX_MS,                                                                                      \
-         .summary = "how long to wait for one that uses the code that would go"},                                      \
+         .summary = "how long to wait for a process that still runs code that the reload would remove"},               \
         {.name = "migrate_timeout_ms",                                                                                 \
          .type = OP_DURATION,                                                                                          \
          .flag = "migrate-timeout",                                                                                    \
@@ -366,7 +362,6 @@ static const struct op_param watch_params[] = {
     {.name = "action",
      .type = OP_CHOICE,
      .flags = OP_REQUIRED | OP_POSITIONAL,
-     .flag = "on|off|status",
      .choices = "on|off|status",
      .summary = "turn it on or off, or tell how it is doing"},
     WATCH_PATTERN_PARAMS,
@@ -442,7 +437,7 @@ static const struct op_param audit_params[] = {
      .min = 1,
      .max = AUDIT_MAX_RECORDS,
      .fallback = "1000",
-     .summary = "at most so many of the past, the newest"},
+     .summary = "at most this many records of the past, the newest"},
     {.name = "sandbox_id", .type = OP_ID, .flag = "sandbox", .summary = "only this sandbox's"},
     {.name = "op", .type = OP_NAME, .summary = "only this operation"},
     {.name = "uid", .type = OP_INTEGER, .min = 0, .max = UINT32_MAX, .summary = "only this user's"},
@@ -466,12 +461,12 @@ static const struct op_param logs_params[] = {
     {.name = "level",
      .type = OP_CHOICE,
      .choices = "debug|info|notice|warning|error|critical|alert|emergency",
-     .summary = "only what was logged at this level or a graver one"},
+     .summary = "only what was logged at this level or a more severe one"},
     {.name = "grep",
      .type = OP_TEXT,
      .min = 1,
      .max = GREP_MAX_BYTES,
-     .summary = "only what has this text in it, in capitals or not"},
+     .summary = "only what has this text in it, in upper or lower case"},
     {.name = "since_ms",
      .type = OP_DURATION,
      .flag = "since",
@@ -518,7 +513,7 @@ static const struct op_param top_params[] = {
      .type = OP_CHOICE,
      .choices = "memory|queue|reductions",
      .fallback = "\"memory\"",
-     .summary = "who has most of it comes first"},
+     .summary = "what to sort by, the most first"},
     {.name = "count",
      .type = OP_INTEGER,
      .fallback = "20",

@@ -1,4 +1,4 @@
-/* Shows answers: as JSON, as fields of one object, or as a list. */
+/* Shows answers as JSON, as fields of one object, or as a list, and records of logs as lines. */
 #include <ctype.h>
 #include <string.h>
 

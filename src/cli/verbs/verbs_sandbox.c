@@ -1,4 +1,5 @@
-/* Commands on sandboxes: create, restart, freeze, thaw, list, destroy; and the view that other operations share. */
+/* Commands on sandboxes: create, restart, freeze, thaw, list, and those that take several names, such as destroy. Also
+   the view of all operations that have none of their own. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

@@ -38,14 +38,15 @@ static int check_env(json_t *env, struct error *reterr) {
     return 0;
 }
 
-static int fill(const struct guard_profiles *profiles, json_t *object, struct sandbox_config *config,
-                struct error *reterr) {
+static int find_profile(const struct guard_profiles *profiles, const json_t *object, struct sandbox_config *config,
+                        struct error *reterr) {
     const char *name = json_string_value(json_object_get(object, "profile"));
-    const struct guard_profile *profile = name ? guard_profile_find(profiles, name) : NULL;
-    if (!profile)
-        return error_set(reterr, E_INVALID, "there is no profile '%.60s'; `sandbox profiles` lists them",
-                         name ? name : "");
-    config->profile = profile;
+    config->profile = name ? guard_profile_find(profiles, name) : NULL;
+    if (config->profile) return 0;
+    return error_set(reterr, E_INVALID, "there is no profile '%.60s'; `sandbox profiles` lists them", name ? name : "");
+}
+
+static void copy_members(json_t *object, struct sandbox_config *config) {
     config->source = copy_text(object, "source");
     config->app = copy_text(object, "app");
     config->supervisor = copy_text(object, "supervisor");
@@ -62,9 +63,9 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     config->watch = json_is_true(json_object_get(object, "watch"));
     config->watch_ignore = json_incref(json_object_get(object, "watch_ignore"));
     config->watch_include = json_incref(json_object_get(object, "watch_include"));
-    config->limits = config->profile->jail.limits;
-    limits_take_fields(object, &config->limits);
-    limit_policies_from_json(json_object_get(object, "policies"), &config->policies);
+}
+
+static int check_members(const struct sandbox_config *config, struct error *reterr) {
     if (!config->source || config->source[0] != '/')
         return error_set(reterr, E_INVALID, "'source' must be an absolute path");
     if (config->with && config->watch)
@@ -73,7 +74,18 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
                          "either 'watch' or 'with', and reload it by hand");
     if (config->app && config->supervisor)
         return error_set(reterr, E_INVALID, "give either 'app' or 'supervisor', not both");
-    int result = check_env(config->env, reterr);
+    return check_env(config->env, reterr);
+}
+
+static int fill(const struct guard_profiles *profiles, json_t *object, struct sandbox_config *config,
+                struct error *reterr) {
+    int result = find_profile(profiles, object, config, reterr);
+    if (result < 0) return result;
+    copy_members(object, config);
+    config->limits = config->profile->jail.limits;
+    limits_take_fields(object, &config->limits);
+    limit_policies_from_json(json_object_get(object, "policies"), &config->policies);
+    result = check_members(config, reterr);
     if (result < 0) return result;
     return limits_read(json_object_get(object, "limit"), &config->limits, &config->policies, reterr);
 }
