@@ -438,6 +438,7 @@ json_t *sandbox_to_json(struct sandbox *sandbox) {
     json_object_set_new(object, "owner", json_string(owner_text(sandbox->owner, owner)));
     json_object_set_new(object, "limits", limits_json(&sandbox->config.limits));
     compile_bounds_put(&sandbox->config.compile_bounds, object);
+    if (sandbox->config.extra == COMPILE_WITH_SOURCES) json_object_set_new(object, "with_sources", json_true());
     json_object_set_new(object, "usage", usage_json(sandbox));
     json_object_set_new(object, "auto_reload", json_boolean(sandbox->config.watch));
     json_object_set_new(object, "frozen", json_boolean(sandbox->node && node_is_frozen(sandbox->node)));
