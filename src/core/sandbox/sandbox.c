@@ -228,6 +228,7 @@ void sandbox_save_as(struct sandbox *sandbox, enum sandbox_status status, store_
     json_object_set_new(config, "previous_build", json_string(sandbox->code.previous_build));
     json_object_set_new(config, "booted_build", json_string(sandbox->code.booted_build));
     json_object_set_new(config, "boot_id", json_string(sandbox->boot_id));
+    json_object_set_new(config, "has_not_started", json_boolean(sandbox->tree.has_not_started));
     json_object_set_new(config, "schedulers", json_integer((json_int_t)sandbox->tree.schedulers));
     if (sandbox->code.probation.id[0])
         json_object_set_new(
@@ -304,6 +305,7 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     sandbox->lost_guarantees = lost_from_json(json_object_get(config, "lost_guarantees"));
     sandbox->restarts.in_a_row = (uint32_t)json_integer_value(json_object_get(config, "restarts_in_a_row"));
     sandbox->tree.starts_fresh = json_is_true(json_object_get(config, "starts_fresh"));
+    sandbox->tree.has_not_started = json_is_true(json_object_get(config, "has_not_started"));
     sandbox->tree.schedulers = (uint64_t)json_integer_value(json_object_get(config, "schedulers"));
     const char *last_reload = json_string_value(json_object_get(config, "last_reload"));
     snprintf(sandbox->code.last_reload, sizeof sandbox->code.last_reload, "%s", last_reload ? last_reload : "");
