@@ -38,7 +38,7 @@ stress: all ## a hundred sandboxes at once, and ten of them attacking; large pro
 	@$(BUILD)/tests/integration/test_torn
 	@$(BUILD)/tests/integration/test_large
 	@$(BUILD)/tests/integration/test_besieged
-	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose agent/stress
+	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose agent/stress agent/schedulers
 	@$(BUILD)/tests/integration/test_reload_torn
 	@$(BUILD)/tests/integration/test_sources
 	@$(BUILD)/tests/integration/test_compile_changes

@@ -39,7 +39,8 @@ collect(Port, Output) ->
     after ?DEADLINE_MS -> error(boot_file_timeout)
     end.
 
-%% Options: env, arguments, grace_ms, accept (default true: wait until the node serves).
+%% Options: env, schedulers (or AGENT_SCHEDULERS of the environment), arguments, grace_ms, accept
+%% (default true: wait until the node serves).
 start(Options) ->
     Dir = test_dir:new(),
     {ok, Listener} = listen(Dir),
@@ -60,17 +61,18 @@ start(Options) ->
 
 %% The command line of README.md, word for word.
 arguments(Options) ->
-    tuning(maps:get(arguments, Options, [])) ++ common_arguments() ++
+    tuning(Options) ++ common_arguments() ++
         ["-boot", filename:rootname(os:getenv("AGENT_BOOT_FILE")), "-noshell", "-noinput", "-user", "sbx_io"].
 
-tuning([]) ->
-    string:lexemes(
-        "-S 1:1 -SDcpu 1:1 -SDio 1 -A 1 -sbwt none -sbwtdcpu none -sbwtdio none -P 2048 -Q 1024 -hpds 1 "
+tuning(#{arguments := Words}) ->
+    Words;
+tuning(Options) ->
+    Count = maps:get(schedulers, Options, os:getenv("AGENT_SCHEDULERS", "1")),
+    ["-S", lists:concat([Count, ":", Count])] ++ string:lexemes(
+        "-SDcpu 1:1 -SDio 1 -A 1 -sbwt none -sbwtdcpu none -sbwtdio none -P 2048 -Q 1024 -hpds 1 "
         "-fnu -pc unicode -Bi",
         " "
-    );
-tuning(Words) ->
-    Words.
+    ).
 
 common_arguments() ->
     Root = code:root_dir(),

@@ -113,7 +113,7 @@ struct compile_with {
 /* What a build has besides what was compiled. */
 enum compile_extra {
     COMPILE_PLAIN,
-    COMPILE_WITH_SOURCES, /* src and lib of each application, in its folder */
+    COMPILE_WITH_SOURCES, /* in the folder of each application, src and the folders of what was compiled, such as lib */
     COMPILE_WITH_PROJECT, /* the project's files, for tasks of Mix; E_INVALID for what is no Mix project */
 };
 

@@ -16,12 +16,36 @@ const char *compile_extra_name(enum compile_extra extra) {
 
 /* ---- sources ---- */
 
+bool extras_source_folder(const struct model_app *app, size_t index, char ret[NAME_MAX + 1]) {
+    const char *path = app->sources.items[index];
+    size_t dir = strlen(app->dir);
+    if (dir > 0 && (strncmp(path, app->dir, dir) != 0 || path[dir] != '/')) return false;
+    const char *name = dir > 0 ? path + dir + 1 : path, *end = strchr(name, '/');
+    if (!end || end - name > NAME_MAX) return false;
+    snprintf(ret, NAME_MAX + 1, "%.*s", (int)(end - name), name);
+    return true;
+}
+
+static bool is_known(const struct name_list *names, const char *name) {
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->items[i], name) == 0) return true;
+    return false;
+}
+
+/* Headers of src may have no source beside them; the other folders are a build's own. */
 static int collect_sources(struct compile_job *job, const struct model_app *app, struct error *reterr) {
-    static const char *const folders[] = {"src", "lib"};
+    static const char *const elsewhere[] = {"src", "include", "priv", "ebin", "consolidated"};
+    CLEANUP(name_list_free) struct name_list seen = {0};
     const char *rest;
-    int result = 0, folder = job_folder(job, app->dir, &rest);
-    for (size_t i = 0; i < ARRAY_SIZE(folders) && folder >= 0 && result == 0; i++)
-        result = collect_below(folder, rest, folders[i], app->name, &job->list, reterr);
+    char name[NAME_MAX + 1];
+    int folder = job_folder(job, app->dir, &rest);
+    for (size_t i = 0; i < ARRAY_SIZE(elsewhere); i++) name_list_add(&seen, elsewhere[i]);
+    int result = folder < 0 ? 0 : collect_below(folder, rest, "src", app->name, &job->list, reterr);
+    for (size_t i = 0; i < app->sources.count && folder >= 0 && result == 0; i++) {
+        if (!extras_source_folder(app, i, name) || is_known(&seen, name)) continue;
+        name_list_add(&seen, name);
+        result = collect_below(folder, rest, name, app->name, &job->list, reterr);
+    }
     return result;
 }
 

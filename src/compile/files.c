@@ -68,7 +68,8 @@ static bool is_wanted(const struct collection *into, const char *path, bool is_f
 static int check_size(const struct collection *into, const char *path, int64_t size, struct error *reterr) {
     if (size <= PROJECT_FILE_MAX_BYTES && into->list->total_bytes + (size_t)size <= COLLECTED_TOTAL_MAX_BYTES) return 0;
     return error_set(reterr, E_TOO_LARGE, "%s makes the %s larger than %d MiB", path,
-                     into->choice ? into->choice->what : "project's priv folders", COLLECTED_TOTAL_MAX_BYTES >> 20);
+                     into->choice ? into->choice->what : "folders that are taken as they are, such as priv,",
+                     COLLECTED_TOTAL_MAX_BYTES >> 20);
 }
 
 static int read_whole(int folder, const char *name, const char *path, const struct collection *into,

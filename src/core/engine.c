@@ -351,6 +351,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
 
 static void host_init(struct engine *engine) {
     const struct engine_config *config = &engine->config;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     engine->host = (struct node_host){
         .loop = engine->loop,
         .home = config->home,
@@ -359,6 +360,7 @@ static void host_init(struct engine *engine) {
         .heartbeat_deadline_ms = config->heartbeat_deadline_ms,
         .boot_deadline_ms = config->boot_deadline_ms,
         .grace_ms = config->grace_ms,
+        .cores = cores > 0 ? (unsigned)cores : 1,
         .turns = {.service = geteuid()},
         .principals = config->principals,
     };

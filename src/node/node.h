@@ -119,6 +119,7 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     uint64_t heartbeat_deadline_ms;
     uint64_t boot_deadline_ms;
     uint64_t grace_ms;
+    unsigned cores;              /* of the machine; 0: one */
     bool cannot_yield;           /* the launcher said that nodes can't here */
     bool ending;                 /* wait for no launcher any more: the next daemon buries what is left */
     struct map nodes;            /* every living node by name; node.c keeps it */
@@ -282,6 +283,8 @@ void node_limit(struct node *node, const struct jail_limits *limits, link_done_f
 void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count, link_done_fn done, void *data);
 /* Entries of the table of processes that a VM with this limit is booted with, which can't grow. */
 uint64_t node_process_table(uint64_t processes);
+/* How many schedulers a VM with these limits is booted with. */
+uint64_t node_schedulers(const struct node_host *host, const struct jail_limits *limits);
 /* Whether a VM that was booted with some limits can be held to others. */
 bool node_limits_fit(const struct jail_limits *limits, const struct jail_limits *booted);
 void node_violation(struct node *node, const struct link_violation *violation); /* the launcher's word, handed on */

@@ -129,7 +129,12 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
 /* The same, with the application that is started, whether it is created or just run. */
 #define SANDBOX_PARAMS                                                                                                 \
     {.name = "supervisor", .type = OP_MODULE, .summary = "start this supervisor module"},                              \
-        {.name = "app", .type = OP_NAME, .summary = "start this application"}, VM_PARAMS
+        {.name = "app", .type = OP_NAME, .summary = "start this application"},                                         \
+        {.name = "with_sources",                                                                                       \
+         .type = OP_BOOLEAN,                                                                                           \
+         .fallback = "false",                                                                                          \
+         .summary = "have the sources of all applications in their folders too, such as code:lib_dir(APP, src)"},      \
+        VM_PARAMS
 
 #define WATCH_PATTERN_PARAMS                                                                                           \
     {.name = "watch_ignore",                                                                                           \

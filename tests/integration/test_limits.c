@@ -425,6 +425,39 @@ static void a_new_vm_follows_where_the_policy_says_so(void **state) {
     set_limit(world, "a", "message_queue", "1000:kill_process");
 }
 
+/* ---- schedulers ---- */
+
+static json_int_t schedulers_of(struct world *world, const char *id) {
+    json_t *info = world_info(world, id);
+    CLEANUP_FREE char *inside = world_eval_text(world, id, NULL, "erlang:system_info(schedulers_online)");
+    json_int_t told = json_integer_value(json_object_get(info, "schedulers"));
+    assert_int_equal(strtol(inside, NULL, 10), told);
+    json_decref(info);
+    return told;
+}
+
+static void create_with_cpu(struct world *world, const char *id, const char *profile, const char *cpu) {
+    world_do(world, "create", "{s:s, s:s, s:s, s:{s:s}}", "id", id, "source", EXAMPLES "/counter_erl", "profile",
+             profile, "limit", "cpu", cpu);
+}
+
+/* Whether or not its VM was booted ahead, and a restart follows a limit that was changed. */
+static void a_vm_has_a_scheduler_for_each_core_it_may_use(void **state) {
+    struct world *world = *state;
+    json_int_t cores = sysconf(_SC_NPROCESSORS_ONLN), two = cores < 2 ? 1 : 2;
+    assert_int_equal(schedulers_of(world, "a"), 1);
+    create_with_cpu(world, "two", "medium", "150%");
+    assert_int_equal(schedulers_of(world, "two"), two);
+    create_with_cpu(world, "many", "low", "102400%");
+    assert_in_range(schedulers_of(world, "many"), two, cores);
+    set_limit(world, "two", "cpu", "100%");
+    assert_int_equal(schedulers_of(world, "two"), two);
+    json_decref(world_op(world, "restart", "{s:s}", "id", "two"));
+    assert_int_equal(schedulers_of(world, "two"), 1);
+    world_destroy(world, "two");
+    world_destroy(world, "many");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stats_tell_what_is_used),
@@ -432,6 +465,7 @@ int main(void) {
         cmocka_unit_test(nearness_to_a_limit_is_an_event),
         cmocka_unit_test(unread_data_is_held_at_the_limit),
         cmocka_unit_test(limits_are_changed_while_it_runs),
+        cmocka_unit_test(a_vm_has_a_scheduler_for_each_core_it_may_use),
         cmocka_unit_test(each_limit_holds_under_attack),
         cmocka_unit_test(what_the_kernel_holds_is_an_error_inside),
         cmocka_unit_test(files_are_counted_wherever_they_are_empty),

@@ -8,7 +8,7 @@
 %%% the first report triggers a check, and none is passed on while there are too many processes.
 -module(sbx_limit).
 
--export([start_link/0, set/1, change/1, with_extra/2, count/0]).
+-export([start_link/0, set/1, change/1, with_extra/2, count/0, may_wait/1]).
 
 -define(IDLE_MS, 200).
 -define(BUSY_MS, 10).
@@ -19,6 +19,8 @@
 %% More reductions than this between two checks mean that a process may be spawning.
 -define(BUSY_REDUCTIONS, 20000).
 -define(EVENT_EVERY_MS, 1000).
+%% How long it may wait until the other schedulers have stopped.
+-define(STOP_MAX_MS, 10000).
 %% After this many passes in a row, the spawning process must be older than the last good check.
 -define(SPARING_PASSES, 8).
 -define(IS_REPORT(Message), element(1, Message) =:= log).
@@ -201,9 +203,36 @@ busy(State) ->
     true = sbx_poll_backoff:reset(?MODULE),
     State#state{idle_wait_ms = ?IDLE_MS}.
 
+pass(State) ->
+    watch(alone(fun() -> kill_newest(State) end), ?PASS_MS).
+
+%% On other schedulers a bomb would meanwhile spawn more than this process kills, so they are stopped.
+alone(Function) ->
+    case erlang:system_info(schedulers_online) of
+        1 ->
+            Function();
+        _Several ->
+            true = ets:insert(?MODULE, {others_stopped, now_ms()}),
+            _ = erlang:system_flag(multi_scheduling, block_normal),
+            try
+                Function()
+            after
+                _ = erlang:system_flag(multi_scheduling, unblock_normal),
+                true = ets:insert(?MODULE, {others_stopped, now_ms()})
+            end
+    end.
+
+%% Whether it was just seen while it waited for other schedulers: the VM shows it as suspended then.
+-spec may_wait(pid()) -> boolean().
+may_wait(Pid) ->
+    case whereis(?MODULE) =:= Pid andalso ets:lookup(?MODULE, others_stopped) of
+        [{others_stopped, Since}] -> now_ms() - Since < ?STOP_MAX_MS;
+        _ -> false
+    end.
+
 %% Processes that were killed before don't count: on a starved machine they have had no turn to end,
 %% and others would be killed in their place.
-pass(#state{baseline = Baseline, dying = Before} = State) ->
+kill_newest(#state{baseline = Baseline, dying = Before} = State) ->
     Own = [Pid || Pid <- processes() -- sbx_agent:call_pids(), not is_map_key(Pid, Baseline)],
     {Dying, Living} = lists:partition(fun(Pid) -> is_map_key(Pid, Before) end, Own),
     {Suspects, Keep} = suspects(Living, State),
@@ -212,9 +241,9 @@ pass(#state{baseline = Baseline, dying = Before} = State) ->
             Killed = lists:nthtail(Keep, lists:sort(Suspects)),
             lists:foreach(fun(Pid) -> exit(Pid, kill) end, Killed),
             Passed = State#state{passes = State#state.passes + 1, dying = maps:from_keys(Killed ++ Dying, [])},
-            watch(tell(length(Own), Passed), ?PASS_MS);
+            tell(length(Own), Passed);
         false ->
-            watch(State, ?PASS_MS)
+            State
     end.
 
 %% Returns the candidates for killing and how many of them stay: as many as are allowed in the first

@@ -437,10 +437,12 @@ end_reloaded(#reload{changes = Changes, identities = Identities} = Reload) ->
 version(#change{action = delete}) -> nil;
 version(#change{version = Version}) -> Version.
 
-%% If the daemon has gone, the next one gets an event, so that it asks for the outcome.
+%% If the daemon has gone, the next one gets an event, so that it asks for the outcome. On another scheduler
+%% the caller may end as soon as it has the answer.
 answer(Result, #reload{id = Id, caller = Caller, reference = Reference}) ->
+    IsHeard = is_process_alive(Caller),
     Caller ! {Reference, Result},
-    _ = is_process_alive(Caller) orelse sbx_reload_probation:tell(Id, unheard, <<"the daemon has gone">>, nil, nil),
+    _ = IsHeard orelse sbx_reload_probation:tell(Id, unheard, <<"the daemon has gone">>, nil, nil),
     ok.
 
 result(Status, #reload{changes = Changes} = Reload) ->

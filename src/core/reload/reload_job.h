@@ -54,6 +54,7 @@ struct reload_job {
     struct steps steps;
     uv_loop_t *loop;
     bool is_rollback;
+    bool is_at_rest;            /* the sandbox has no VM: what it brings runs from the next start on */
     struct request **followers; /* identical requests that came while it waited */
     size_t follower_count;
     uv_work_t work;
@@ -117,6 +118,9 @@ bool reload_is_dry(const struct reload_job *reload);
 /* Another change is not settled yet, or has just changed what runs. The caller did not cause that, and it passes: the
    step under way ends, and the reload rests and compares anew. */
 void reload_try_once_settled(struct reload_job *reload, const struct error *error);
+
+/* Whether the sandbox is as the reload needs it: it runs, or it has no VM where that is wanted. */
+int reload_check(const struct reload_job *reload, struct error *reterr);
 
 /* ---- reload_sources.c ---- */
 

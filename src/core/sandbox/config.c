@@ -58,6 +58,7 @@ static void copy_members(json_t *object, struct sandbox_config *config) {
     config->env = json_incref(json_object_get(object, "env"));
     config->files = json_incref(json_object_get(object, "config"));
     compile_bounds_take(object, &config->compile_bounds);
+    if (json_is_true(json_object_get(object, "with_sources"))) config->extra = COMPILE_WITH_SOURCES;
     if (json_is_true(json_object_get(object, "mix"))) config->extra = COMPILE_WITH_PROJECT;
     config->ephemeral = json_is_true(json_object_get(object, "ephemeral"));
     config->watch = json_is_true(json_object_get(object, "watch"));
@@ -119,6 +120,7 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     set_optional(object, "mix_env", config->mix_env);
     if (config->with) json_object_set(object, "with", config->with);
     compile_bounds_put(&config->compile_bounds, object);
+    if (config->extra == COMPILE_WITH_SOURCES) json_object_set_new(object, "with_sources", json_true());
     if (config->ephemeral) json_object_set_new(object, "ephemeral", json_true());
     if (config->env) json_object_set(object, "env", config->env);
     if (config->files) json_object_set(object, "config", config->files);

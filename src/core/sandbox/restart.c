@@ -251,6 +251,7 @@ static void on_saved(void *data, const struct error *error) {
 static void save_restarted(void *job) {
     struct restart_job *restart = job;
     struct sandbox *sandbox = restart->job.sandbox;
+    sandbox->tree.has_not_started = false;
     sandbox_set_error(sandbox, NULL);
     sandbox_set_status(sandbox, STATUS_RUNNING, NULL);
     sandbox_save(sandbox, on_saved, restart);
@@ -264,6 +265,7 @@ static void on_failed_tree_ended(void *data) {
     struct sandbox *sandbox = restart->job.sandbox;
     const struct error *error = &restart->steps.error;
     if (!sandbox->ending.is_destroying && !sandbox->engine->closing.is_begun) {
+        sandbox->tree.has_not_started = true;
         sandbox_set_error(sandbox, error);
         sandbox_set_status(sandbox, STATUS_ERROR, error->detail);
         sandbox_save(sandbox, NULL, NULL);
@@ -336,7 +338,10 @@ void engine_restart(struct engine *engine, struct request *request) {
     }
     sandbox->restarts.in_a_row = 0;
     patterns_note(engine, sandbox, PATTERN_OWN_END, NULL); /* a request begins the count anew */
-    submit_restart(sandbox, request);
+    if (renew_is_wanted(sandbox, request))
+        renew(sandbox, request, submit_restart);
+    else
+        submit_restart(sandbox, request);
 }
 
 static void on_backoff_over(uv_timer_t *timer) {

@@ -71,6 +71,14 @@ void sandbox_stop_timers(struct sandbox *sandbox); /* what was to happen by itse
 /* Whether the request can be served now. On success *ret is to be freed. */
 int create_check(struct engine *engine, struct request *request, struct sandbox_config *ret, struct error *reterr);
 
+/* ---- renew.c ---- */
+
+/* Whether a restart is to begin with what its source is now, read with the caller's rights. */
+bool renew_is_wanted(const struct sandbox *sandbox, const struct request *restart);
+/* Compile that, then go on; or answer the request with what was wrong with it. */
+void renew(struct sandbox *sandbox, struct request *restart,
+           void (*go_on)(struct sandbox *sandbox, struct request *restart));
+
 /* ---- restart.c, destroy.c ---- */
 
 struct waiter {

@@ -149,6 +149,7 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
         .resolved_count = names_addresses(sandbox, resolved),
     };
     sandbox->tree.is_warm = false;
+    sandbox->tree.schedulers = node_schedulers(&engine->host, &sandbox->config.limits);
     memcpy(sandbox->code.booted_build, sandbox->code.build.digest, sizeof sandbox->code.booted_build);
     memcpy(sandbox->boot_id, engine->wall_clock.boot_id, sizeof sandbox->boot_id);
     return may_be_warm ? pool_start_node(engine->pool, &spec, &tree_node_handler, sandbox, &sandbox->node,
