@@ -145,6 +145,8 @@ struct compile_job *compile_start(const struct compile_request *request, compile
 void compile_abort(struct compile_job *job); /* done follows, with E_SHUTDOWN */
 /* While done is called with a digest: what the build says of itself in brief; a new reference. */
 json_t *compile_take_facts(struct compile_job *job);
+/* Appends diagnostics of another report, as many as one report may have; returns how many were left out. */
+size_t diagnostics_join(json_t *all, const json_t *more);
 
 /* Names that begin with sbx_ are the agent's: a module of that name would be loaded in place of one of its own, or the
    other way round. An error of that code says so. */

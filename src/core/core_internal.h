@@ -130,8 +130,9 @@ struct engine {
     uint64_t sandboxes_made; /* since the start */
     struct build_shelf builds;
     struct oneshots oneshots;
-    unsigned asking;   /* nodes, what code they run */
-    unsigned listings; /* under way */
+    unsigned asking;              /* nodes, what code they run */
+    unsigned listings;            /* under way */
+    struct reload_job *with_room; /* reloads that hold BEAM files in memory; see reload_room.c */
     struct loop_turns lists;
     struct back_to_back evals;
 

@@ -2,6 +2,7 @@
    keep of sandboxes. */
 #include "audit/audit.h"
 #include "core/core_internal.h"
+#include "core/event_bound.h"
 #include "core/network/names.h"
 #include "core/notify.h"
 #include "core/policy/audit.h"
@@ -51,8 +52,9 @@ const char *event_slug(enum event_kind kind) {
 static void tell(struct engine *engine, enum event_kind kind, const char *sandbox_id, const uid_t *owner,
                  json_t *data) {
     char text[OWNER_TEXT_BYTES];
-    json_t *event = json_pack("{s:s, s:s?, s:s?, s:o}", "kind", event_slugs[kind], "sandbox_id", sandbox_id, "owner",
-                              owner ? owner_text(*owner, text) : NULL, "data", data ? data : json_object());
+    json_t *event =
+        json_pack("{s:s, s:s?, s:s?, s:o}", "kind", event_slugs[kind], "sandbox_id", sandbox_id, "owner",
+                  owner ? owner_text(*owner, text) : NULL, "data", data ? event_bounded(data) : json_object());
     if (!event) return;
     store_add_event(engine->store, feed_add(engine->events, event));
     notify_event(engine, kind, event);

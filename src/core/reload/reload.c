@@ -386,6 +386,7 @@ static void free_reload(void *data) {
 
 static void release_reload(void *job) {
     struct reload_job *reload = job;
+    reload_room_give(reload);
     loop_discard(reload->loop, free_reload, reload);
 }
 
