@@ -26,6 +26,7 @@ void engine_config_defaults(struct engine_config *ret) {
         .heartbeat_ms = 5000,
         .heartbeat_deadline_ms = 15000,
         .boot_deadline_ms = 30000,
+        .settle_ms = 1000,
         .compile_deadline_ms = 300000,
         .compile_deadline_max_ms = 3600000,
         .compile_memory_max_bytes = UINT64_C(4) << 30,

@@ -40,6 +40,8 @@ static const struct setting {
      "a beat later than this ends the node", true},
     {"boot-deadline", KIND_DURATION, offsetof(struct settings, engine.boot_deadline_ms), 1000, 600000,
      "how long booting and starting may take", true},
+    {"settle", KIND_DURATION, offsetof(struct settings, engine.settle_ms), 0, 60000,
+     "how long a build that never ran must run to count as created", true},
     {"compile-deadline", KIND_DURATION, offsetof(struct settings, engine.compile_deadline_ms), 100, 3600000,
      "how long one compilation may take", true},
     {"compile-deadline-max", KIND_DURATION, offsetof(struct settings, engine.compile_deadline_max_ms), 100, 86400000,

@@ -18,6 +18,7 @@ enum {
     PATHS_MAX_ENTRIES = 256,
     RETRIES_MAX = 10,
     PROBATION_MAX_MS = 3600000,
+    SETTLE_MAX_MS = 60000,
     TAIL_MAX_LINES = 1000000,
     GREP_MAX_BYTES = 256,
     AUDIT_MAX_RECORDS = 10000,
@@ -169,6 +170,12 @@ static const struct op_param create_params[] = {
     SANDBOX_PARAMS,
     WATCH_PARAMS,
     {.name = "restart", .type = OP_RESTART, .fallback = "\"never\"", .summary = "what to do when it ends"},
+    {.name = "settle_ms",
+     .type = OP_DURATION,
+     .flag = "settle",
+     .min = 0,
+     .max = SETTLE_MAX_MS,
+     .summary = "how long it must run to be created; by default as the setting `settle` says, for a build that is new"},
     {.name = "timing", .type = OP_BOOLEAN, .fallback = "false", .summary = "tell how long each step took"},
 };
 
@@ -480,8 +487,8 @@ static const struct op_param logs_params[] = {
      .summary = "only what is no older than this, such as 10m"},
     {.name = "stream",
      .type = OP_CHOICE,
-     .choices = "output|log|vm",
-     .summary = "only what was printed, logged, or said by the VM itself"},
+     .choices = "output|log|vm|service",
+     .summary = "only what was printed, logged, said by the VM itself, or said of it by the service"},
 };
 
 /* Over HTTP a look is one answer; the command line asks again and again. */

@@ -8,7 +8,7 @@
 %%% the first report triggers a check, and none is passed on while there are too many processes.
 -module(sbx_limit).
 
--export([start_link/0, set/1, change/1, with_extra/2, count/0, may_wait/1]).
+-export([start_link/0, set/1, change/1, look/0, with_extra/2, count/0, may_wait/1]).
 
 -define(IDLE_MS, 200).
 -define(BUSY_MS, 10).
@@ -63,13 +63,17 @@ set(Limit) -> ask(set, Limit).
 -spec change(pos_integer()) -> ok.
 change(Limit) -> ask(change, Limit).
 
+%% Looks now, and not when it is due: `over` if there are more processes than may run.
+-spec look() -> within | over.
+look() -> ask(look, nil).
+
 ask(What, Limit) ->
     Monitor = monitor(process, ?MODULE),
     ?MODULE ! {?MODULE, What, Limit, self(), Monitor},
     receive
-        {Monitor, ok} ->
+        {Monitor, Answer} ->
             demonitor(Monitor, [flush]),
-            ok
+            Answer
     end.
 
 %% Runs a function of the agent that makes the VM start Count processes. They don't count as the
@@ -93,6 +97,9 @@ count() ->
 
 unlimited() ->
     receive
+        {?MODULE, look, nil, From, Reference} ->
+            From ! {Reference, within},
+            unlimited();
         {?MODULE, _SetOrChange, Limit, From, Reference} ->
             set(Limit, From, Reference);
         Report when ?IS_REPORT(Report) ->
@@ -127,6 +134,7 @@ await(State, Timer) ->
             _ = erlang:cancel_timer(Timer),
             set(Limit, From, Reference);
         {?MODULE, change, Limit, From, Reference} -> change(Limit, From, Reference, State, Timer);
+        {?MODULE, look, nil, From, Reference} -> asked(From, Reference, State, Timer);
         {?MODULE, extra, Count} when is_integer(Count) -> await(extra(Count, State), Timer);
         {sbx_poll_backoff, Word} when
             Word =:= wake orelse Word =:= look, State#state.idle_wait_ms > ?IDLE_MS
@@ -135,6 +143,11 @@ await(State, Timer) ->
         Report when ?IS_REPORT(Report) -> reported(Report, State, Timer);
         _Stray -> await(State, Timer)
     end.
+
+asked(From, Reference, #state{limit = Limit} = State, Timer) ->
+    From ! {Reference, case count() > Limit of true -> over; false -> within end},
+    _ = erlang:cancel_timer(Timer),
+    look(State).
 
 extra(Count, #state{limit = Limit, extra = Extra} = State) ->
     State#state{limit = max(1, Limit + Count), extra = Extra + Count}.

@@ -40,6 +40,13 @@ int verb_any(struct cli *cli, const struct op *op, struct arguments *arguments) 
 
 /* ---- create, restart ---- */
 
+static void print_warning(const struct cli *cli, json_t *text) {
+    CLEANUP(buf_free) struct buf line = BUF_INIT;
+    format_value("warning", text, &line);
+    fprintf(stderr, "%swarning:%s %s\n", style_code(cli->err_colour, STYLE_YELLOW),
+            style_code(cli->err_colour, STYLE_PLAIN), buf_string(&line));
+}
+
 /* "counter is running: Counter.Supervisor, profile medium, 64 MiB, 212 ms" */
 static void summarize(const struct cli *cli, json_t *sandbox, uint64_t started_ms) {
     CLEANUP(buf_free) struct buf line = BUF_INIT;
@@ -57,12 +64,9 @@ static void summarize(const struct cli *cli, json_t *sandbox, uint64_t started_m
             style_code(cli->err_colour, STYLE_PLAIN));
     size_t i;
     json_t *warning;
-    json_array_foreach(json_object_get(sandbox, "warnings"), i, warning) {
-        buf_clear(&line);
-        format_value("warning", warning, &line);
-        fprintf(stderr, "%swarning:%s %s\n", style_code(cli->err_colour, STYLE_YELLOW),
-                style_code(cli->err_colour, STYLE_PLAIN), buf_string(&line));
-    }
+    json_array_foreach(json_object_get(sandbox, "warnings"), i, warning) print_warning(cli, warning);
+    json_t *last_error = json_at(sandbox, "last_error.detail"); /* it runs all the same */
+    if (json_is_string(last_error)) print_warning(cli, last_error);
     json_t *lost = json_object_get(sandbox, "lost_guarantees");
     if (json_array_size(lost) == 0) return;
     buf_clear(&line);
@@ -149,6 +153,20 @@ static void show_frozen(json_t *list) {
         json_object_set_new(sandbox, "status", json_string("frozen"));
 }
 
+/* Below the table: why one does not run, or what a limit killed in it. */
+static void print_last_errors(const struct cli *cli, json_t *list) {
+    size_t index;
+    json_t *sandbox;
+    json_array_foreach(list, index, sandbox) {
+        json_t *detail = json_at(sandbox, "last_error.detail");
+        if (!json_is_string(detail)) continue;
+        fprintf(stderr, "%s%s:%s ", style_code(cli->err_colour, STYLE_YELLOW), text_of(sandbox, "id", "?"),
+                style_code(cli->err_colour, STYLE_PLAIN));
+        text_print_line(stderr, json_string_value(detail));
+        fputc('\n', stderr);
+    }
+}
+
 int verb_list(struct cli *cli, const struct op *op, struct arguments *arguments) {
     static const struct column columns[] = {
         {"ID", "id", false},
@@ -171,6 +189,7 @@ int verb_list(struct cli *cli, const struct op *op, struct arguments *arguments)
     }
     show_frozen(list);
     columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), list);
+    print_last_errors(cli, list);
     return 0;
 }
 

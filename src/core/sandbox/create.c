@@ -276,6 +276,7 @@ static void scan_build_made(void *job) {
 
 static void on_started(void *data, const struct error *error) {
     struct create_job *create = data;
+    if (!error) create_settled(create->job.sandbox);
     step_done(&create->steps, error);
 }
 
@@ -284,6 +285,7 @@ static void start_application(void *job) {
     struct sandbox *sandbox = create->job.sandbox;
     create_timing_mark(&sandbox->tree.timing, CREATE_SCANNED);
     sandbox_set_status(sandbox, STATUS_STARTING, NULL);
+    sandbox->tree.settle_ms = create_settle_ms(sandbox, create->job.request);
     tree_start(sandbox, NULL, on_started, create);
 }
 

@@ -1,4 +1,7 @@
-/* What a create asks for, checked before there is a sandbox: room, access, profile and guarantees. */
+/* What a create asks for, checked before there is a sandbox: room, access, profile and guarantees; and how long what it
+   starts must run. */
+#include <string.h>
+
 #include "core/core_internal.h"
 #include "core/sandbox/sandbox.h"
 
@@ -81,4 +84,28 @@ int create_check(struct engine *engine, struct request *request, struct sandbox_
     if (result == 0) result = compile_bounds_check(engine, &ret->compile_bounds, reterr);
     if (result == 0) result = check_egress(engine, &ret->profile->jail, reterr);
     return result;
+}
+
+/* ---- settling ---- */
+
+static bool has_settled(const struct engine *engine, const char *digest) {
+    for (size_t i = 0; i < SETTLED_BUILDS; i++)
+        if (strcmp(engine->settled.builds[i], digest) == 0) return true;
+    return false;
+}
+
+uint64_t create_settle_ms(const struct sandbox *sandbox, const struct request *request) {
+    const struct engine *engine = sandbox->engine;
+    json_t *asked = json_object_get(request->params, "settle_ms");
+    if (json_is_integer(asked)) return (uint64_t)json_integer_value(asked);
+    return has_settled(engine, sandbox->code.build.digest) ? 0 : engine->config.settle_ms;
+}
+
+void create_settled(struct sandbox *sandbox) {
+    struct engine *engine = sandbox->engine;
+    bool is_long = sandbox->tree.settle_ms >= engine->config.settle_ms && !sandbox->config.ephemeral;
+    sandbox->tree.settle_ms = 0;
+    if (!is_long || has_settled(engine, sandbox->code.build.digest)) return;
+    memcpy(engine->settled.builds[engine->settled.next], sandbox->code.build.digest, STORE_DIGEST_BYTES);
+    engine->settled.next = (engine->settled.next + 1) % SETTLED_BUILDS;
 }

@@ -252,7 +252,7 @@ static void save_restarted(void *job) {
     struct restart_job *restart = job;
     struct sandbox *sandbox = restart->job.sandbox;
     sandbox->tree.has_not_started = false;
-    sandbox_set_error(sandbox, NULL);
+    sandbox_set_error(sandbox, sandbox->limits.killed.code != E_NONE ? &sandbox->limits.killed : NULL);
     sandbox_set_status(sandbox, STATUS_RUNNING, NULL);
     sandbox_save(sandbox, on_saved, restart);
 }

@@ -16,7 +16,9 @@ enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the firs
 
 static void start_failed(struct sandbox *sandbox, const struct error *error) {
     void (*started)(void *, const struct error *) = take_ptr(sandbox->tree.started);
-    if (started) started(sandbox->tree.started_data, error);
+    struct error why = *error;
+    limit_blame(sandbox, &why);
+    if (started) started(sandbox->tree.started_data, &why);
 }
 
 static bool is_short_text(const char *text) {
@@ -115,8 +117,8 @@ static bool is_elixir(const struct sandbox *sandbox) {
 }
 
 static void send_start(struct sandbox *sandbox, struct buf *args) {
-    node_call_prepared(sandbox->node, "start", args, sandbox->engine->config.boot_deadline_ms, &as_tree,
-                       on_tree_started, sandbox);
+    uint64_t deadline_ms = sandbox->engine->config.boot_deadline_ms + sandbox->tree.settle_ms;
+    node_call_prepared(sandbox->node, "start", args, deadline_ms, &as_tree, on_tree_started, sandbox);
 }
 
 static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error *reterr) {
@@ -173,6 +175,7 @@ void tree_start(struct sandbox *sandbox, struct kept_states *states,
     sandbox->tree.start_asked = sandbox->tree.is_lost = false;
     sandbox->tree.stop_seen = false;
     sandbox->tree.exit_status = -1;
+    sandbox->limits.killed = (struct error){0};
     sandbox->code.is_known = true;
     sandbox->code.is_asked = false;
     live_code_forget(sandbox);
@@ -338,6 +341,7 @@ static void ended_by_itself(struct sandbox *sandbox, const struct node_end *end)
     }
     if (sandbox->tree.stop_seen && !is_for_a_limit)
         error_set(&error, E_RUNTIME, "the application ended: %s", sandbox->tree.stop_text);
+    if (crashed && !is_for_a_limit) limit_blame(sandbox, &error);
     bool was_steady = (int64_t)clock_boot_ms() - sandbox->times.started_ms > STEADY_MS;
     if (was_steady) sandbox->restarts.in_a_row = 0;
     note_end(sandbox, was_steady, crashed ? &error : NULL);

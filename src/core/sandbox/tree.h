@@ -26,6 +26,7 @@ struct tree_state {
     bool is_warm;        /* its node waited in the pool */
     uint64_t schedulers; /* of its VM; 0: not known */
     struct create_timing timing;
+    uint64_t settle_ms;   /* how long it must run to count as started, where nothing points to trouble */
     bool has_not_started; /* the last restart failed, so that this build has not run */
     bool stop_seen, stop_crashed;
     int exit_status; /* with which the VM ended by itself; -1: it has not */
