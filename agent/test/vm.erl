@@ -4,7 +4,7 @@
 -module(vm).
 
 -export([write_boot_file/1, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1, stop_reading/1]).
--export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2]).
+-export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2, reply/3]).
 -export([event/2, event/3, left_output/1, no_event/2, drop_events/1, output/2, exit_status/1]).
 -export([os_pid/1, hello/1, dir/1, eval/2, eval/3, eval_args/2, eval_later/2]).
 

@@ -60,7 +60,9 @@ struct toolchain_place {
 /* E_TOOLCHAIN says what is missing. */
 int toolchain_find(const struct toolchain_place *place, const char *agent_dir, uint32_t agent_stamp,
                    struct toolchain *ret, struct error *reterr);
-/* The same of a user's own, whose folders are open. Blocking, and the files are a stranger's: for the thread pool. */
+/* E_TOOLCHAIN: the VM or the Elixir that was found is there no more. Blocking. */
+int toolchain_check_files(const struct toolchain *toolchain, struct error *reterr);
+/* The first of a user's own, whose folders are open. Blocking, and the files are a stranger's: for the thread pool. */
 struct toolchain_folders {
     int otp_fd, elixir_fd; /* -1: without Elixir */
     uid_t owner;
