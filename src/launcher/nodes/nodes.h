@@ -80,6 +80,7 @@ struct jailed_table {
 /* ---- table.c ---- */
 
 struct jailed_node *nodes_find(struct launcher *launcher, const char *name);
+uid_t nodes_choose_uid(struct launcher *launcher); /* that no process of ours has */
 /* A new entry with a uid of its own; E_EXISTS, E_LIMIT. */
 int nodes_add(struct launcher *launcher, const char *name, struct jailed_node **ret, struct error *reterr);
 /* E_LIMIT when the launcher's own descriptors would not do for one more. */
