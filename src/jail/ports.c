@@ -226,7 +226,8 @@ int jail_port_ranges_parse(const char *text, struct jail_port_ranges *ret, struc
     return 0;
 }
 
-/* Refused to every sandbox, whoever asks: what answers there gives a machine's own identity away, or is no one host. */
+/* Refused to every sandbox and every caller: what answers there gives a machine's own identity away, or is no one host.
+ */
 static const char *const forbidden[] = {
     "0.0.0.0/8",                                        /* this host by another name */
     "169.254.0.0/16",                                   /* link-local, and most clouds' metadata */

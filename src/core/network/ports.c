@@ -94,16 +94,24 @@ static bool has_host_port(const struct jail_port *port, const char *text) {
     return port->protocol != JAIL_PORT_UNIX && strcmp(number, text) == 0;
 }
 
+/* As it was asked for, also where any port of the host was to do. */
+static bool is_meant(const char *text, const struct jail_port *port) {
+    struct jail_port meant;
+    if (jail_port_parse(JAIL_PORT_IN, text, &meant, NULL) < 0) return false;
+    if (meant.port == port->port && meant.protocol == port->protocol && meant.host.first_port == 0)
+        meant.host.first_port = meant.host.last_port = port->host.first_port;
+    return jail_port_is_same(&meant, port);
+}
+
 int ports_find(const struct sandbox_ports *ports, const char *text, size_t *ret) {
     for (size_t i = 0; i < ports->count; i++) {
         const struct jail_port *port = &ports->items[i].port;
         char whole[JAIL_PORT_TEXT_BYTES], host[JAIL_PORT_TEXT_BYTES];
-        struct jail_port meant;
         if (port->way != JAIL_PORT_IN) continue;
         jail_port_print(port, whole);
         jail_port_print_host(port, host);
-        bool is_meant = jail_port_parse(JAIL_PORT_IN, text, &meant, NULL) == 0 && jail_port_collides(&meant, port);
-        if (!is_meant && strcmp(whole, text) != 0 && strcmp(host, text) != 0 && !has_host_port(port, text)) continue;
+        if (!is_meant(text, port) && strcmp(whole, text) != 0 && strcmp(host, text) != 0 && !has_host_port(port, text))
+            continue;
         *ret = i;
         return 0;
     }

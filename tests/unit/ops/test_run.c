@@ -101,6 +101,7 @@ static void a_row_runs_its_own_function(void **state) {
         if (ops_param(op, "target")) json_object_set_new(params, "target", json_string("a"));
         if (ops_param(op, "task")) json_object_set_new(params, "task", json_pack("[s]", "help"));
         if (ops_param(op, "module")) json_object_set_new(params, "module", json_string("a"));
+        if (ops_param(op, "ports")) json_object_set_new(params, "ports", json_pack("[s]", "4000"));
         call = run_as(ROLE_ADMIN, op->name, params, NULL);
         assert_non_null(call.function);
         CLEANUP_FREE char *function = strdup(op->name); /* a dash is an underscore there */
