@@ -158,10 +158,12 @@ void ports_end_all(struct launcher *launcher) {
 
 /* ---- the end of a forwarder ---- */
 
-/* Nothing would answer there: clients are to be refused instead of waiting. The port stays taken. */
+/* Nothing would answer there: clients are to be refused instead of waiting. The port stays taken, as long as it may not
+   be used again. */
 static void refuse_clients(const struct launcher_port *port) {
-    if (port->fd >= 0 && port->port.way == JAIL_PORT_IN && port->port.protocol == JAIL_PORT_TCP)
-        shutdown(port->fd, SHUT_RD);
+    int off = 0;
+    if (port->fd < 0 || port->port.way == JAIL_PORT_OUT || port->port.protocol != JAIL_PORT_TCP) return;
+    if (setsockopt(port->fd, SOL_SOCKET, SO_REUSEADDR, &off, sizeof off) == 0) shutdown(port->fd, SHUT_RD);
 }
 
 static void forget_forwarder(struct launcher *launcher, struct launcher_port *port) {

@@ -74,8 +74,9 @@ static int start_child(struct port_start *start, struct launcher_port *port, int
 
 /* A listener that refused its clients while nothing served them. */
 static int listen_again(const struct launcher_port *port, struct error *reterr) {
-    if (port->port.way == JAIL_PORT_OUT || port->port.protocol != JAIL_PORT_TCP || listen(port->fd, BACKLOG) == 0)
-        return 0;
+    int on = 1;
+    if (port->port.way == JAIL_PORT_OUT || port->port.protocol != JAIL_PORT_TCP) return 0;
+    if (setsockopt(port->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 && listen(port->fd, BACKLOG) == 0) return 0;
     return error_errno(reterr, errno, "listen again");
 }
 

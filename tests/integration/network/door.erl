@@ -39,13 +39,14 @@ udp(Socket) ->
 ask(Host, Port) ->
     case gen_tcp:connect(Host, Port, [binary, {active, false}], 3000) of
         {ok, Socket} ->
-            ok = gen_tcp:send(Socket, <<"hello">>),
+            _ = gen_tcp:send(Socket, <<"hello">>),
             Answer = gen_tcp:recv(Socket, 0, 3000),
             gen_tcp:close(Socket),
-            case Answer of
-                {ok, Words} -> binary_to_atom(Words);
-                {error, econnreset} -> closed;
-                {error, Why} -> Why
-            end;
-        {error, Why} -> Why
+            words(Answer);
+        Refused ->
+            words(Refused)
     end.
+
+words({ok, Words}) -> binary_to_atom(Words);
+words({error, econnreset}) -> closed;
+words({error, Why}) -> Why.
