@@ -337,7 +337,7 @@ static void high_says_that_it_has_a_network(void **state) {
     world_destroy(scene->world, "h");
 }
 
-/* ---- as somebody else ---- */
+/* ---- as another user ---- */
 
 static void a_port_is_taken_as_its_caller(void **state) {
     struct scene *scene = *state;
