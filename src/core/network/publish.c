@@ -157,6 +157,12 @@ static void start_unpublish(struct job *job) {
     struct error error;
     size_t i, index;
     json_t *text;
+    /* A forwarder that stands still does not end. */
+    if (job->sandbox->node && node_is_frozen(job->sandbox->node)) {
+        error_set(&error, E_CONFLICT, "the sandbox '%s' is frozen; thaw it to take a port back", job->sandbox->id);
+        finish(publish, &error);
+        return;
+    }
     json_array_foreach(json_object_get(job->request->params, "ports"), i, text) {
         if (ports_find(&job->sandbox->config.ports, json_string_value(text), &index) == 0) continue;
         error_set(&error, E_NOT_FOUND, "the sandbox '%s' has not published %.80s", job->sandbox->id,

@@ -13,6 +13,7 @@
 
 enum {
     DESCRIPTORS_PER_NODE = 2,
+    DESCRIPTORS_PER_PORT = 4,
     DESCRIPTORS_KEPT = 256, /* for the link, projects and a spawn under way: nodes must not lock the daemon out */
 };
 
@@ -30,9 +31,11 @@ size_t nodes_index(const struct launcher *launcher, const struct jailed_node *no
 int nodes_check_room(const struct launcher *launcher, struct error *reterr) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return 0;
-    rlim_t needed = (launcher->nodes.count + 1) * DESCRIPTORS_PER_NODE + DESCRIPTORS_KEPT;
+    size_t nodes = launcher->nodes.count, ports = ports_count(launcher);
+    rlim_t needed = (nodes + 1) * DESCRIPTORS_PER_NODE + (ports + 1) * DESCRIPTORS_PER_PORT + DESCRIPTORS_KEPT;
     if (needed <= limit.rlim_cur) return 0;
-    return error_set(reterr, E_LIMIT, "%zu nodes run already: more would leave no descriptors", launcher->nodes.count);
+    return error_set(reterr, E_LIMIT, "%zu nodes run already, and %zu ports are open: more would leave no descriptors",
+                     nodes, ports);
 }
 
 static bool uid_is_used(const struct launcher *launcher, uid_t uid) {

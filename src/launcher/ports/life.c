@@ -47,6 +47,22 @@ static void end_forwarder(struct launcher_port *port) {
     if (port->forwarder.pidfd >= 0) pidfd_send_signal(port->forwarder.pidfd, SIGKILL, NULL, 0);
 }
 
+void ports_begin_serving(struct launcher *launcher, struct launcher_port *port, const struct jailed_node *node) {
+    struct error error;
+    snprintf(port->forwarder.node, sizeof port->forwarder.node, "%s", node->name);
+    int failed = ports_need_preparing(port) ? ports_prepare(launcher, port, &error)
+                                            : ports_start_forwarder(launcher, port, node, &error);
+    if (failed) ports_answer(launcher, port, &error);
+}
+
+void ports_await_end(struct launcher *launcher, struct launcher_port *port, const char *node) {
+    snprintf(port->wanted_by, sizeof port->wanted_by, "%s", node);
+    port->state = PORT_WAITING;
+    port->due_ms = clock_monotonic_ms() + END_PATIENCE_MS;
+    launcher_due_at(launcher, port->due_ms);
+    end_forwarder(port);
+}
+
 static void prepared(struct launcher *launcher, struct launcher_port *port) {
     struct error error;
     bool is_new = !port->forwarder.node[0];
@@ -178,12 +194,34 @@ bool ports_forwarder_is_dead(const struct launcher_port *port) {
     return poll(&(struct pollfd){.fd = port->forwarder.pidfd, .events = POLLIN}, 1, 0) != 0;
 }
 
+static void leave_node(struct launcher_port *port) {
+    port->forwarder.page_fd = fd_close(port->forwarder.page_fd);
+    port->forwarder.node[0] = '\0';
+    port->is_served = false;
+}
+
+static void serve_successor(struct launcher *launcher, struct launcher_port *port) {
+    const struct jailed_node *node = nodes_find(launcher, port->wanted_by);
+    struct error error;
+    leave_node(port);
+    port->state = PORT_KEPT;
+    port->due_ms = UINT64_MAX;
+    if (node) {
+        ports_begin_serving(launcher, port, node);
+        return;
+    }
+    error_set(&error, E_CONFLICT, "the node has gone meanwhile");
+    ports_answer(launcher, port, &error);
+}
+
 void ports_forwarder_ended(struct launcher *launcher, struct launcher_port *port) {
     const struct jailed_node *node = nodes_find(launcher, port->forwarder.node);
     bool is_needed = port->is_served && node && !node->burial.under_way && !jailed_is_dead(node);
     forget_forwarder(launcher, port);
     if (port->state == PORT_ENDING) {
         go_on_ending(launcher, port);
+    } else if (port->state == PORT_WAITING) {
+        serve_successor(launcher, port);
     } else if (port->state == PORT_STARTING) {
         started(launcher, port);
     } else if (is_needed) { /* out of memory, most likely */
@@ -191,9 +229,7 @@ void ports_forwarder_ended(struct launcher *launcher, struct launcher_port *port
         port->due_ms = clock_monotonic_ms() + START_AGAIN_MS;
         launcher_due_at(launcher, port->due_ms);
     } else {
-        port->forwarder.page_fd = fd_close(port->forwarder.page_fd);
-        port->forwarder.node[0] = '\0';
-        port->is_served = false;
+        leave_node(port);
         refuse_clients(port);
         ports_record_write(launcher, port, NULL);
     }

@@ -17,6 +17,7 @@ enum port_state {
     PORT_FREE,
     PORT_KEPT,      /* nothing is under way */
     PORT_PREPARING, /* a helper opens its side of the host, as its caller */
+    PORT_WAITING,   /* the forwarder of an earlier node is to be gone, before this one's is started */
     PORT_STARTING,  /* its forwarder jails itself */
     PORT_ENDING,    /* its forwarder is to be gone, then its file, and then the port */
 };
@@ -46,6 +47,7 @@ struct launcher_port {
     /* what is under way */
     struct request request;
     struct jail_port_bounds bounds;
+    char wanted_by[JAIL_NAME_BYTES]; /* the node that waits to be served */
     int helper_fd, helper_pidfd;
     uint64_t due_ms;
 };
@@ -66,6 +68,7 @@ size_t ports_index(const struct launcher *launcher, const struct launcher_port *
 /* Forget it, with its record. Its forwarder is gone before. */
 void ports_remove(struct launcher *launcher, struct launcher_port *port);
 void ports_close(struct launcher *launcher); /* let go of all: forwarders live on */
+size_t ports_count(const struct launcher *launcher);
 bool ports_use_uid(const struct launcher *launcher, uid_t uid);
 /* What the daemon may know of it: " way= text= …". */
 void ports_describe(const struct launcher_port *port, struct buf *text);
@@ -80,6 +83,10 @@ void ports_unpublish(struct launcher *launcher, struct request request, const ch
 
 /* ---- life.c: what comes of it ---- */
 
+/* Nothing is under way: begin with what it takes to serve its node. */
+void ports_begin_serving(struct launcher *launcher, struct launcher_port *port, const struct jailed_node *node);
+/* The same, once the forwarder of an earlier node is gone. */
+void ports_await_end(struct launcher *launcher, struct launcher_port *port, const char *node);
 /* What was asked for of the port is done, or failed; nothing is under way any more. */
 void ports_answer(struct launcher *launcher, struct launcher_port *port, const struct error *error);
 void ports_helper_answered(struct launcher *launcher, struct launcher_port *port);

@@ -62,6 +62,7 @@ int ports_add(struct launcher *launcher, const struct launcher_port *wanted, str
     if (check_collisions(launcher, wanted, reterr) < 0 || check_share(launcher, wanted->caller.uid, reterr) < 0 ||
         helper_check_dying(launcher, principals_of(&launcher->principals, wanted->caller.uid), reterr) < 0)
         return -1;
+    if (nodes_check_room(launcher, reterr) < 0) return -1;
     struct launcher_port *port = find_free(launcher);
     if (!port) return error_set(reterr, E_LIMIT, "%d ports are open already", JAIL_PORTS_OF_LAUNCHER);
     *port = *wanted;
@@ -94,6 +95,12 @@ void ports_close(struct launcher *launcher) {
         if (launcher->ports.items[i].state != PORT_FREE) close_all(launcher, &launcher->ports.items[i]);
     free(launcher->ports.items);
     launcher->ports = (struct launcher_ports){0};
+}
+
+size_t ports_count(const struct launcher *launcher) {
+    size_t count = 0;
+    for (size_t i = 0; i < launcher->ports.end; i++) count += launcher->ports.items[i].state != PORT_FREE;
+    return count;
 }
 
 bool ports_use_uid(const struct launcher *launcher, uid_t uid) {

@@ -37,17 +37,18 @@ void ports_publish(struct launcher *launcher, struct request request, const stru
 void ports_serve(struct launcher *launcher, struct request request, struct launcher_port *port,
                  const struct jailed_node *node, const struct jail_port_bounds *bounds) {
     struct error error;
-    if (port->state != PORT_KEPT || port->forwarder.pidfd >= 0) {
+    bool is_its_own = port->forwarder.pidfd >= 0 && strcmp(port->forwarder.node, node->name) == 0;
+    if (port->state != PORT_KEPT || is_its_own) {
         error_set(&error, E_CONFLICT, "a port of %s is being served or changed already", port->set);
         server_fail(launcher, request, &error);
         return;
     }
     port->request = request;
     port->bounds = *bounds;
-    snprintf(port->forwarder.node, sizeof port->forwarder.node, "%s", node->name);
-    int failed = ports_need_preparing(port) ? ports_prepare(launcher, port, &error)
-                                            : ports_start_forwarder(launcher, port, node, &error);
-    if (failed) ports_answer(launcher, port, &error);
+    if (port->forwarder.pidfd < 0)
+        ports_begin_serving(launcher, port, node);
+    else
+        ports_await_end(launcher, port, node->name);
 }
 
 /* One of the set, or all of it. What is not there has gone already. */

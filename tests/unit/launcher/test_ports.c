@@ -115,6 +115,23 @@ static void a_port_outlives_its_node(void **state) {
     assert_done(client, client_ask(client, "bury", "n2", -1));
 }
 
+/* A successor need not wait until the forwarder of the node before has gone. */
+static void a_port_moves_to_the_next_node(void **state) {
+    struct client *client = *state;
+    char whole[64];
+    assert_done(client, publish_as(client, caller_of(client), "s1", "in", "0:4000"));
+    int port = port_told(client);
+    snprintf(whole, sizeof whole, "127.0.0.1:%d:4000", port);
+    assert_done(client, client_spawn(client, "n1", network, "wait"));
+    assert_done(client, client_spawn(client, "n2", network, "wait"));
+    assert_done(client, serve(client, "s1", "n1", "in", whole));
+    assert_done(client, serve(client, "s1", "n2", "in", whole));
+    assert_done(client, client_ask(client, "bury", "n1", -1));
+    assert_is_forwarded(port);
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+    assert_done(client, client_ask(client, "bury", "n2", -1));
+}
+
 static void a_caller_is_needed(void **state) {
     struct client *client = *state;
     char own[256];
@@ -217,8 +234,8 @@ static void ports_outlive_the_launcher(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        BOTH(a_port_outlives_its_node),     BOTH(a_caller_is_needed),         BOTH(a_file_is_never_replaced),
-        ROOT(what_one_user_has_is_bounded), BOTH(ports_outlive_the_launcher),
+        BOTH(a_port_outlives_its_node), BOTH(a_port_moves_to_the_next_node), BOTH(a_caller_is_needed),
+        BOTH(a_file_is_never_replaced), ROOT(what_one_user_has_is_bounded),  BOTH(ports_outlive_the_launcher),
     };
     return cmocka_run_group_tests(tests, clients_open, clients_close);
 }
