@@ -245,7 +245,8 @@ void ports_set_bounds(struct launcher *launcher, const char *node, const struct 
     for (size_t i = 0; i < launcher->ports.end; i++) {
         struct launcher_port *port = &launcher->ports.items[i];
         if (port->state == PORT_FREE || strcmp(port->forwarder.node, node) != 0) continue;
-        port->bounds = *bounds;
+        if (bounds->connections) port->bounds.connections = bounds->connections;
+        port->bounds.rate = bounds->rate;
         ports_write_bounds(port);
     }
 }

@@ -95,6 +95,7 @@ void ports_forwarder_ended(struct launcher *launcher, struct launcher_port *port
 uint64_t ports_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */
 /* A node that is being ended: so are its forwarders. */
 void ports_end_of_node(struct launcher *launcher, const char *node);
+/* Without a number of connections it stays as it was. */
 void ports_set_bounds(struct launcher *launcher, const char *node, const struct jail_port_bounds *bounds);
 /* Whatever it does: it goes, and the request is answered when all that the request is about have gone. */
 void ports_end(struct launcher *launcher, struct launcher_port *port, struct request request);
