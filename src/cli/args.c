@@ -211,8 +211,15 @@ static int unknown_flag(const struct parse *parse, const char *word, struct erro
     return error_set(reterr, E_INVALID, "there is no flag %.40s; after -- a word may begin with a dash", word);
 }
 
+static const char *long_flag(const char *word) {
+    static const struct { const char *word, *flag; } short_flags[] = {{"-e", "--env"}, {"-p", "--publish"}};
+    for (size_t i = 0; i < ARRAY_SIZE(short_flags); i++)
+        if (strcmp(short_flags[i].word, word) == 0) return short_flags[i].flag;
+    return word;
+}
+
 static int take_flag(struct parse *parse, struct error *reterr) {
-    const char *word = strcmp(parse->words.at[0], "-e") == 0 ? "--env" : parse->words.at[0];
+    const char *word = long_flag(parse->words.at[0]);
     size_t size = strcspn(word, "=");
     const struct op_param *param = string_starts(word, "--") ? find_flag(parse->op, word + 2, size - 2) : NULL;
     if (!param) {

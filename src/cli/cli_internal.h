@@ -95,6 +95,13 @@ void diagnostics_count(size_t errors, size_t warnings, struct buf *buf);
 
 void states_lines(const struct cli *cli, json_t *states);
 
+/* ---- ports_lines.c: where the ports of a sandbox are reached, and what it reaches itself, on stderr; nothing where
+   there are none ---- */
+
+void ports_lines(const struct cli *cli, json_t *sandbox);
+/* Each published port in a word, for a table: member `ports` of each row. False: there are none. */
+bool ports_words(json_t *list);
+
 /* ---- watch_line.c: what became of a save, on stderr ---- */
 
 void watch_line(const struct cli *cli, json_t *event);
@@ -184,6 +191,7 @@ void run_send_input(const struct cli *cli, const char *id);
 typedef int verb_fn(struct cli *cli, const struct op *op, struct arguments *arguments);
 
 verb_fn verb_any, verb_create, verb_list, verb_restart, verb_each, verb_freeze;   /* verbs_sandbox.c */
+verb_fn verb_publish;                                                             /* verbs_sandbox.c */
 verb_fn verb_compile, verb_validate, verb_deps;                                   /* verbs_compile.c */
 verb_fn verb_reload, verb_versions, verb_export;                                  /* verbs_code.c */
 verb_fn verb_watch;                                                               /* verbs_watch.c */

@@ -32,6 +32,8 @@ static const struct {
     {"export", verb_export},
     {"scan", verb_scan},
     {"audit", verb_audit},
+    {"publish", verb_publish},
+    {"unpublish", verb_publish},
     {"freeze", verb_freeze},
     {"thaw", verb_freeze},
     {"watch", verb_watch},

@@ -157,6 +157,10 @@ static void on_link_down(void *data) {
     engine->link_up = false;
 }
 
+static void on_link_port(void *data, const struct link_port *port) {
+    ports_told(data, port);
+}
+
 static void on_link_violation(void *data, const struct link_violation *violation) {
     struct engine *engine = data;
     struct node *node = node_find(&engine->host, violation->node);
@@ -314,8 +318,11 @@ static void tell_audit_damage(struct engine *engine, bool has_run) {
 }
 
 static int open_parts(struct engine *engine, struct error *reterr) {
-    static const struct link_handler handler = {
-        .up = on_link_up, .down = on_link_down, .node = on_link_node, .violation = on_link_violation};
+    static const struct link_handler handler = {.up = on_link_up,
+                                                .down = on_link_down,
+                                                .node = on_link_node,
+                                                .port = on_link_port,
+                                                .violation = on_link_violation};
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
     if (result == 0) result = loop_workers_open(&engine->host.workers, engine->loop, reterr);

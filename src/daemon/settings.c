@@ -72,6 +72,11 @@ static const struct setting {
      "the kinds of events that are posted, with commas between them, or all", false},
     {"daemon-memory", KIND_SIZE, offsetof(struct settings, daemon_memory_bytes), JAIL_DAEMON_MEMORY_LEAST,
      JAIL_DAEMON_MEMORY_MOST, "memory of sandboxd itself; 2G or an eighth of the machine's, whichever is more", false},
+    {"publish-addresses", KIND_TEXT, offsetof(struct settings, publish_addresses), 0, 0,
+     "where sandboxes may publish ports, such as `127.0.0.0/8, ::1, 192.168.1.10:8000-8999`; loopback unless given",
+     false},
+    {"connect-addresses", KIND_TEXT, offsetof(struct settings, connect_addresses), 0, 0,
+     "which services sandboxes may --connect to, such as `127.0.0.1:5432`; any unless given", false},
     {"grace", KIND_DURATION, offsetof(struct settings, engine.grace_ms), 100, 86400000,
      "how long a node waits for a daemon", false},
 };

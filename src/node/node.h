@@ -157,6 +157,7 @@ struct node_spec {
     const struct node_app *apps;
     size_t app_count;
     json_t *env;                      /* of the application: an object of text, or NULL */
+    bool has_loopback;                /* although its profile has no network */
     bool elixir;                      /* start Elixir and its logger before it is ready */
     const struct jail_host *resolved; /* what the names that the profile lists stand for */
     size_t resolved_count;

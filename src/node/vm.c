@@ -239,6 +239,7 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
         .limits = spec->limits,
         .resolved = spec->resolved,
         .resolved_count = spec->resolved_count,
+        .has_loopback = spec->has_loopback,
         .directories = directories,
     };
     return build(draft, &request, host, ret, ret_lost, reterr);

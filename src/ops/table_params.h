@@ -30,6 +30,7 @@ enum {
     ARGS_MAX_ENTRIES = 1024,
     CONFIGS_MAX_ENTRIES = 4, /* files of configuration */
     ENV_FILES_MAX_ENTRIES = 8,
+    PORTS_MAX_ENTRIES = 32, /* as in jail/ports.h */
 };
 
 _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can be given at once");
@@ -100,6 +101,18 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
          .summary = "the environment of a Mix project, or the profile of a rebar3 one; by default the project's own"}, \
         COMPILE_BOUNDS_PARAMS
 
+/* What of the host's network it has. */
+#define PORT_PARAMS                                                                                                    \
+    {.name = "publish",                                                                                                \
+     .type = OP_TEXTS,                                                                                                 \
+     .max = PORTS_MAX_ENTRIES,                                                                                         \
+     .summary = "publish a port: PORT, [ADDRESS:]HOST_PORT:PORT[/udp] or unix:PATH:PORT; /proxy1 or /proxy2 at the "   \
+                "end tell servers their clients"},                                                                     \
+    {                                                                                                                  \
+        .name = "connect", .type = OP_TEXTS, .max = PORTS_MAX_ENTRIES,                                                 \
+        .summary = "let it reach a service of the host: PORT, [NAME=]ADDRESS:PORT or [NAME=]unix:PATH[:PORT]"          \
+    }
+
 /* What a sandbox is made with, whatever runs in it. */
 #define VM_PARAMS                                                                                                      \
     {.name = "profile", .type = OP_NAME, .fallback = "\"medium\"", .summary = "the security profile"},                 \
@@ -122,7 +135,7 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
          .type = OP_FILES,                                                                                             \
          .max = CONFIGS_MAX_ENTRIES,                                                                                   \
          .summary = "a sys.config or runtime.exs, evaluated in the sandbox before the application starts"},            \
-    {                                                                                                                  \
+        PORT_PARAMS, {                                                                                                 \
         .name = "require", .type = OP_TEXTS, .max = REQUIRE_MAX_ENTRIES,                                               \
         .summary = "refuse when this guarantee can't be given"                                                         \
     }
@@ -517,6 +530,26 @@ static const struct op_param limits_params[] = {
      .flag = "k=v",
      .max = LIMITS_MAX_ENTRIES,
      .summary = "a limit to change: VALUE, :POLICY or VALUE:POLICY"},
+};
+
+static const struct op_param publish_params[] = {
+    ID_PARAM(0),
+    {.name = "ports",
+     .type = OP_WORDS,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .flag = "port",
+     .max = PORTS_MAX_ENTRIES,
+     .summary = "as for `create --publish`"},
+};
+
+static const struct op_param unpublish_params[] = {
+    ID_PARAM(0),
+    {.name = "ports",
+     .type = OP_WORDS,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .flag = "port",
+     .max = PORTS_MAX_ENTRIES,
+     .summary = "as they were published, or their ports on the host"},
 };
 
 static const struct op_param top_params[] = {

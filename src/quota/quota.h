@@ -31,6 +31,7 @@ enum quota_unit { QUOTA_COUNT, QUOTA_BYTES, QUOTA_PERCENT, QUOTA_BYTES_PER_MINUT
       "sum of the CPU limits of its sandboxes; one without a limit counts as every core of the machine")               \
     X(COMPILERS, "compilers", HELD, COUNT, 4, "compilations at once; more of them wait their turn")                    \
     X(PROJECTS, "projects", HELD, COUNT, 32, "projects that are open: being compiled, checked or reloaded")            \
+    X(PORTS, "ports", HELD, COUNT, 64, "published ports, and services that sandboxes connect to")                      \
     X(LOG, "log", RATE, BYTES_PER_MINUTE, 16 << 20, "bytes in daemon.log and in the audit trail, each minute")
 
 enum quota {

@@ -138,6 +138,7 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
     publish(starting, #tree{modules = Modules}),
     try
         ok = set_environment(maps:get(env, Args, [])),
+        ok = set_hosts(maps:get(hosts, Args, [])),
         ok = ready_language(Elixir),
         %% The limits come first: configuration may be code.
         ok = sbx_limit:set(maps:get(processes, Args, nil)),
@@ -243,6 +244,16 @@ load_spec(#{name := Written, dir := Dir}) ->
     Name = binary_to_atom(Written),
     ok = sbx_spec:load(Name, filename:join([Dir, "ebin", <<Written/binary, ".app">>])),
     Name.
+
+%% Services that the sandbox may connect to, by the names that it was given for them.
+set_hosts(Hosts) ->
+    lists:foreach(
+        fun({Name, Address}) ->
+            {ok, Parsed} = inet:parse_address(unicode:characters_to_list(Address)),
+            ok = inet_db:add_host(Parsed, [unicode:characters_to_list(Name)])
+        end,
+        Hosts
+    ).
 
 %% A pooled node was started without the application's environment variables.
 set_environment(Env) ->

@@ -112,6 +112,7 @@ static int start(struct cli *cli, const struct op *op, struct arguments *argumen
     }
     diagnostics_print(cli, SEVERITY_WARNING, json_at(sandbox, "compilation.warnings"));
     summarize(cli, sandbox, started_ms);
+    ports_lines(cli, sandbox);
     summarize_timing(cli, sandbox);
     if (!json_is_true(json_object_get(arguments->params, "fresh"))) /* with --fresh no state is kept */
         states_lines(cli, json_object_get(sandbox, "states"));
@@ -140,6 +141,19 @@ int verb_freeze(struct cli *cli, const struct op *op, struct arguments *argument
     else
         fprintf(stderr, "%s is %s\n", id,
                 frozen ? "frozen: it can be looked at, thawed or destroyed" : "running again");
+    return 0;
+}
+
+/* ---- publish, unpublish ---- */
+
+int verb_publish(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    CLEANUP_JSON json_t *sandbox = NULL;
+    struct sbx_error error;
+    if (session_call(cli, op, arguments->params, &sandbox, &error) < 0) return fail_call(cli, &error);
+    if (cli->json)
+        view_json(stdout, sandbox);
+    else
+        ports_lines(cli, sandbox);
     return 0;
 }
 
@@ -179,6 +193,7 @@ int verb_list(struct cli *cli, const struct op *op, struct arguments *arguments)
         {"UP", "usage.uptime_ms", true},
         {"RESTARTS", "restart_count", true},
         {"SOURCE", "source", false},
+        {"PORTS", "ports", false}, /* last: left out where no sandbox has any */
     };
     CLEANUP_JSON json_t *list = NULL;
     struct sbx_error error;
@@ -188,7 +203,8 @@ int verb_list(struct cli *cli, const struct op *op, struct arguments *arguments)
         return 0;
     }
     show_frozen(list);
-    columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), list);
+    size_t count = ARRAY_SIZE(columns) - !ports_words(list);
+    columns_print(stdout, cli->out_colour, columns, count, list);
     print_last_errors(cli, list);
     return 0;
 }

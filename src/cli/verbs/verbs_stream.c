@@ -115,6 +115,7 @@ static int show_run_record(struct cli *cli, json_t *record, void *data) {
         if (is_first && run->sends_input) run_send_input(cli, id);
     }
     if (cli->json) return 0;
+    ports_lines(cli, record);
     diagnostics_print(cli, SEVERITY_WARNING, json_at(record, "compilation.warnings"));
     if (!view_skipped(stdout, record)) view_log_record(stdout, cli->out_colour, record);
     fflush(stdout);

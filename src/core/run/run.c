@@ -191,6 +191,14 @@ static void tell_warnings(struct run *run, json_t *compilation) {
     run->request->item(run->request, json_pack("{s:s, s:O}", "sandbox_id", run->id, "compilation", compilation));
 }
 
+/* Where its ports are reached, which the caller may not have chosen. */
+static void tell_ports(struct run *run, json_t *sandbox) {
+    json_t *published = json_object_get(sandbox, "published"), *connects = json_object_get(sandbox, "connects");
+    if (json_array_size(published) + json_array_size(connects) == 0) return;
+    run->request->item(run->request, json_pack("{s:s, s:O, s:O}", "sandbox_id", run->id, "published", published,
+                                               "connects", connects));
+}
+
 /* False: the run is ending, and may be gone. */
 static bool begin_program(struct run *run) {
     struct sandbox *sandbox = map_get(&run->engine->sandboxes, run->id);
@@ -244,6 +252,7 @@ static void on_created(struct request *request, json_t *result, const struct err
         return;
     }
     tell_warnings(run, json_object_get(result, "compilation"));
+    tell_ports(run, result);
     json_decref(result);
     follow(run);
     if (begin_program(run)) begin_eval(run);

@@ -16,6 +16,7 @@ void sandbox_config_free(struct sandbox_config *config) {
     json_decref(config->files);
     json_decref(config->watch_ignore);
     json_decref(config->watch_include);
+    ports_free(&config->ports);
     *config = (struct sandbox_config){0};
 }
 
@@ -87,6 +88,7 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     limits_take_fields(object, &config->limits);
     limit_policies_from_json(json_object_get(object, "policies"), &config->policies);
     result = check_members(config, reterr);
+    if (result == 0) result = ports_take(object, &config->ports, reterr);
     if (result < 0) return result;
     return limits_read(json_object_get(object, "limit"), &config->limits, &config->policies, reterr);
 }
@@ -122,6 +124,7 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     compile_bounds_put(&config->compile_bounds, object);
     if (config->extra == COMPILE_WITH_SOURCES) json_object_set_new(object, "with_sources", json_true());
     if (config->ephemeral) json_object_set_new(object, "ephemeral", json_true());
+    ports_put(&config->ports, object);
     if (config->env) json_object_set(object, "env", config->env);
     if (config->files) json_object_set(object, "config", config->files);
     if (config->watch) json_object_set_new(object, "watch", json_true());

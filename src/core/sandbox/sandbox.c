@@ -349,6 +349,7 @@ int sandbox_restore(struct engine *engine, const struct store_sandbox *row, stru
         sandbox_remove(sandbox);
     } else {
         charge_restored(engine, sandbox->owner, &sandbox->config.limits, &sandbox->charge);
+        charge_ports(engine, &sandbox->charge, sandbox->config.ports.count, true, NULL);
         sandbox_start_ttl(sandbox);
     }
     return result;
@@ -420,6 +421,11 @@ static void set_time(json_t *object, const char *name, int64_t wall_ms) {
     json_object_set_new(object, name, json_string(text));
 }
 
+static const char *network_name(const struct sandbox *sandbox) {
+    bool has_loopback = sandbox->config.ports.has_loopback;
+    return jail_network_name(has_loopback ? JAIL_NETWORK_LOOPBACK : sandbox->config.profile->jail.network);
+}
+
 json_t *sandbox_to_json(struct sandbox *sandbox) {
     char owner[OWNER_TEXT_BYTES];
     json_t *modules = json_object_get(sandbox->code.build.facts, "modules");
@@ -446,6 +452,8 @@ json_t *sandbox_to_json(struct sandbox *sandbox) {
     compile_bounds_put(&sandbox->config.compile_bounds, object);
     if (sandbox->config.extra == COMPILE_WITH_SOURCES) json_object_set_new(object, "with_sources", json_true());
     json_object_set_new(object, "usage", usage_json(sandbox));
+    json_object_set_new(object, "network", json_string(network_name(sandbox)));
+    ports_to_json(&sandbox->config.ports, object);
     json_object_set_new(object, "auto_reload", json_boolean(sandbox->config.watch));
     json_object_set_new(object, "frozen", json_boolean(sandbox->node && node_is_frozen(sandbox->node)));
     json_object_set_new(object, "modules", modules ? json_incref(modules) : json_array());

@@ -38,6 +38,9 @@ static void put_texts(struct buf *args, json_t *texts) {
 void start_args_put_given(struct term_map *map, const struct sandbox_config *config) {
     put_texts(term_map_key(map, "env"), config->env);
     put_texts(term_map_key(map, "files"), config->files);
+    json_t *hosts = ports_hosts(&config->ports);
+    put_texts(term_map_key(map, "hosts"), hosts);
+    json_decref(hosts);
     term_map_text(map, "mix_env", config->mix_env);
 }
 

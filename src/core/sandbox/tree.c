@@ -147,6 +147,7 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
         .app_count = count,
         .env = sandbox->config.env,
         .elixir = is_elixir(sandbox),
+        .has_loopback = sandbox->config.ports.has_loopback,
         .resolved = resolved,
         .resolved_count = names_addresses(sandbox, resolved),
     };
@@ -154,9 +155,10 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
     sandbox->tree.schedulers = node_schedulers(&engine->host, &sandbox->config.limits);
     memcpy(sandbox->code.booted_build, sandbox->code.build.digest, sizeof sandbox->code.booted_build);
     memcpy(sandbox->boot_id, engine->wall_clock.boot_id, sizeof sandbox->boot_id);
-    return may_be_warm ? pool_start_node(engine->pool, &spec, &tree_node_handler, sandbox, &sandbox->node,
-                                         &sandbox->tree.is_warm, reterr)
-                       : node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);
+    return may_be_warm && !spec.has_loopback
+               ? pool_start_node(engine->pool, &spec, &tree_node_handler, sandbox, &sandbox->node,
+                                 &sandbox->tree.is_warm, reterr)
+               : node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);
 }
 
 static void start_node(struct sandbox *sandbox, bool may_be_warm) {
@@ -203,12 +205,30 @@ static void take_up(struct sandbox *sandbox) {
     metering_begin(sandbox);
 }
 
+/* Whatever it connects to first is there. */
+static void on_served(void *data, const struct error *error) {
+    struct sandbox_ref *ref = data;
+    struct sandbox *sandbox = sandbox_deref(ref);
+    free(ref);
+    if (!sandbox || !sandbox->tree.started || !sandbox->node) return; /* called off, or the node's end tells why */
+    if (error)
+        start_failed(sandbox, error);
+    else
+        start_args_make(sandbox, is_elixir(sandbox), send_start);
+}
+
+static void open_doors(struct sandbox *sandbox) {
+    struct sandbox_ref *ref = new_or_abort(struct sandbox_ref);
+    *ref = sandbox_ref(sandbox);
+    ports_serve(sandbox, 0, on_served, ref);
+}
+
 static void on_ready(void *data, struct node *node) {
     struct sandbox *sandbox = data;
     if (sandbox->tree.started && !sandbox->tree.start_asked) {
         sandbox->tree.start_asked = true;
         create_timing_mark(&sandbox->tree.timing, CREATE_NODE);
-        start_args_make(sandbox, is_elixir(sandbox), send_start);
+        open_doors(sandbox);
     } else if (sandbox->tree.started && sandbox->tree.is_lost) { /* the VM lives, and dialled again */
         struct error error;
         error_set(&error, E_NODE, "the node closed its control channel before its application had started");
