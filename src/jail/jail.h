@@ -21,6 +21,9 @@ enum {
     JAIL_DISKS = 2,                  /* /data and /tmp */
 };
 
+#define JAIL_DATA "/data"   /* what a sandbox writes for itself */
+#define JAIL_VOLUMES "/mnt" /* where folders and volumes are mounted, besides below /data */
+
 /* Of the daemon itself: what `daemon-memory` may say. */
 #define JAIL_DAEMON_MEMORY_LEAST (128ULL << 20)
 #define JAIL_DAEMON_MEMORY_MOST (1ULL << 40)
@@ -231,7 +234,8 @@ struct jail_request {
     const char *const *argv;
     const char *const *env;
     const char *program;
-    unsigned execs; /* how many execve the program needs; ignored when the profile may exec */
+    bool takes_volumes; /* it has a place for folders and volumes that are mounted later */
+    unsigned execs;     /* how many execve the program needs; ignored when the profile may exec */
 };
 
 /* profile + limits + features → plan. Pure. *ret_lost gets a bit for each guarantee that this host can't give. */

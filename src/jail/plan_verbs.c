@@ -7,7 +7,7 @@
 
 enum { MOUNTS_MAX = PLAN_BINDS_MAX, HOSTNAME_MAX = 64, ENV_MAX = 256, ARGUMENTS_MAX = 1024 };
 
-const char *const plan_disks[JAIL_DISKS] = {"/data", "/tmp"};
+const char *const plan_disks[JAIL_DISKS] = {JAIL_DATA, "/tmp"};
 const char *const plan_devices[PLAN_DEVICES] = {"null", "zero", "urandom"};
 
 bool path_is_clean(const char *path) {
@@ -21,6 +21,10 @@ bool path_is_clean(const char *path) {
         at = name + length;
     }
     return true;
+}
+
+bool plan_is_volume_place(const char *path) {
+    return path_is_clean(path) && (string_starts(path, JAIL_VOLUMES "/") || string_starts(path, JAIL_DATA "/"));
 }
 
 static bool is_one_of(const char *word, const char *const *words, size_t count) {

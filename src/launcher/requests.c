@@ -226,18 +226,32 @@ static bool is_place_of(const struct call *call, const char *path) {
     return !below || (path_is_clean(below) && project_is_below(path, below));
 }
 
+static enum grant_kind grant_kind_of(const struct call *call) {
+    uint64_t toolchain = 0, folder = 0;
+    wire_message_number(call->message, "toolchain", &toolchain);
+    wire_message_number(call->message, "folder", &folder);
+    return folder ? GRANT_FOLDER : toolchain ? GRANT_TOOLCHAIN : GRANT_SOURCE;
+}
+
 /* A path as the caller at hand, or a name as the user that gave a standing permission under it. */
 static void handle_project(const struct call *call) {
     const char *what = operand(call, 0);
-    uint64_t sign = 0, toolchain = 0;
+    uint64_t sign = 0;
     wire_message_number(call->message, "sign", &sign);
-    wire_message_number(call->message, "toolchain", &toolchain);
     if (what && plan_name_is_valid(what) && call->fd < 0)
-        project_open_granted(call->launcher, call->request, what, toolchain, sign);
+        project_open_granted(call->launcher, call->request, what, grant_kind_of(call), sign);
     else if (!what || call->fd < 0 || !path_is_clean(what) || !is_place_of(call, what))
         refuse(call, E_INVALID, "a project needs a clean absolute path and the caller's socket, or a grant's name");
     else
         project_open(call->launcher, call->request, call->fd, what, wire_message_value(call->message, "below"));
+}
+
+/* Not at once: the folder is opened first. */
+static void grant_folder(const struct call *call, const char *name, const char *path, enum folder_access access) {
+    if (access == FOLDER_NONE || wire_message_value(call->message, "below"))
+        refuse(call, E_INVALID, "a folder is handed over as folder=ro or folder=rw");
+    else
+        project_grant_folder(call->launcher, call->request, call->fd, name, path, access);
 }
 
 static void handle_grant(const struct call *call) {
@@ -249,6 +263,11 @@ static void handle_grant(const struct call *call) {
         refuse(call, E_INVALID, "a grant needs a name, a clean absolute path and the caller's socket");
         return;
     }
+    const char *folder = wire_message_value(call->message, "folder");
+    if (folder) {
+        grant_folder(call, name, path, folder_access_find(folder));
+        return;
+    }
     snprintf(grant.path, sizeof grant.path, "%s", path);
     snprintf(grant.below, sizeof grant.below, "%s", below ? below : "");
     int failed = project_caller(call->launcher, call->fd, &grant.caller, &error);
@@ -258,15 +277,14 @@ static void handle_grant(const struct call *call) {
 
 static void handle_withdraw(const struct call *call) {
     const char *name = operand(call, 0);
-    uint64_t toolchain = 0;
-    wire_message_number(call->message, "toolchain", &toolchain);
-    if (name && plan_name_is_valid(name)) grant_remove(call->launcher, name, toolchain);
+    if (name && plan_name_is_valid(name)) grant_remove(call->launcher, name, grant_kind_of(call));
     finish(call, 0, NULL);
 }
 
 /* What an earlier daemon was given and this one has no use for. */
 static void handle_keep(const struct call *call) {
-    grant_keep_toolchains(call->launcher, call->message->body);
+    grant_keep(call->launcher, grant_kind_of(call) == GRANT_FOLDER ? GRANT_FOLDER : GRANT_TOOLCHAIN,
+               call->message->body);
     finish(call, 0, NULL);
 }
 
@@ -277,15 +295,25 @@ static void handle_release(const struct call *call) {
     finish(call, 0, NULL);
 }
 
+static bool is_folder(const struct call *call, const char *token) {
+    const struct launcher_project *project = project_find(call->launcher, token);
+    return project && project->folder != FOLDER_NONE;
+}
+
+/* Folders alone may be executable, and are mounted where the node's programs expect files of others. */
 static void handle_mount(const struct call *call) {
     struct error error;
     const char *source = operand(call, 1), *target = operand(call, 2);
+    uint64_t exec = 0;
     struct jailed_node *node = find_node(call);
     if (!node) return;
+    wire_message_number(call->message, "exec", &exec);
     if (!source || !target || !(path_is_clean(source) || plan_name_is_valid(source)) || !path_is_clean(target))
         refuse(call, E_INVALID, "a mount needs a clean absolute path or a project, and where it goes");
+    else if (is_folder(call, source) ? !plan_is_volume_place(target) : exec != 0)
+        refuse(call, E_INVALID, "folders are mounted below /mnt or /data, and they alone may be executable");
     else
-        finish(call, jailed_mount(call->launcher, node, &(struct jailed_bind){source, target, false}, 1, &error),
+        finish(call, jailed_mount(call->launcher, node, &(struct jailed_bind){source, target, exec}, 1, &error),
                &error);
 }
 

@@ -94,8 +94,9 @@ static bool read_death(const struct wire_message *message, struct jail_death *re
 static bool read_project(const struct wire_message *message, struct link_project *ret) {
     const char *token = wire_message_value(message, "token"), *kind = wire_message_value(message, "kind");
     const char *name = wire_message_value(message, "file");
-    bool is_stream = string_equal(kind, "stream");
-    if (!token || !plan_name_is_valid(token) || (!is_stream && !string_equal(kind, "mount"))) return false;
+    bool is_stream = string_equal(kind, "stream"), is_folder = string_equal(kind, "folder");
+    if (!token || !plan_name_is_valid(token) || (!is_stream && !is_folder && !string_equal(kind, "mount")))
+        return false;
     *ret = (struct link_project){
         .token = token, .fd = -1, .is_stream = is_stream, .is_file = name && *name, .name = name ? name : ""};
     return true;
@@ -137,6 +138,18 @@ static bool deliver_buried(const struct link_call *call, struct link_answer *ans
         done(call->data, NULL, error ? error : &malformed);
     else
         done(call->data, &death, NULL);
+    return is_good;
+}
+
+/* It is mounted, and never seen. */
+static bool deliver_folder(const struct link_call *call, struct link_answer *answer, const struct error *error) {
+    link_project_fn done = (link_project_fn)call->done;
+    struct link_project folder;
+    bool is_good = error || (read_project(answer->message, &folder) && answer->fds[0] < 0);
+    if (error || !is_good)
+        done(call->data, NULL, error ? error : &malformed);
+    else
+        done(call->data, &folder, NULL);
     return is_good;
 }
 
@@ -386,6 +399,43 @@ void link_open_granted_toolchain(struct launcher_link *link, const char *name, l
     ask_project(link, &text, -1, done, data);
 }
 
+void link_grant_folder(struct launcher_link *link, int peer_fd, const char *name, const char *path, bool is_read_only,
+                       link_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, name);
+    put_operand(&text, path);
+    wire_put_pair(&text, "folder", is_read_only ? "ro" : "rw");
+    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_callback)done, .data = data}, "grant",
+             &text, peer_fd);
+}
+
+static void put_folder(struct buf *text, const char *name) {
+    put_operand(text, name);
+    wire_put_number(text, "folder", 1);
+}
+
+void link_withdraw_folder(struct launcher_link *link, const char *name) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_folder(&text, name);
+    link_ask(link, &(struct link_call){.deliver = deliver_nothing}, "withdraw", &text, -1);
+}
+
+void link_keep_folders(struct launcher_link *link, const struct buf *lines) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    wire_put_number(&text, "folder", 1);
+    buf_append_byte(&text, '\n');
+    buf_append(&text, lines->data, lines->size);
+    if (lines->failed) text.failed = true;
+    link_ask(link, &(struct link_call){.deliver = deliver_nothing}, "keep", &text, -1);
+}
+
+void link_open_granted_folder(struct launcher_link *link, const char *name, link_project_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_folder(&text, name);
+    link_ask(link, &(struct link_call){.deliver = deliver_folder, .done = (link_callback)done, .data = data}, "project",
+             &text, -1);
+}
+
 void link_sign_toolchain(struct launcher_link *link, const char *name, link_signature_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_toolchain(&text, name);
@@ -406,6 +456,16 @@ void link_mount(struct launcher_link *link, const char *node, const char *source
     put_operand(&text, node);
     put_operand(&text, source);
     put_operand(&text, target);
+    ask_done(link, "mount", &text, done, data);
+}
+
+void link_mount_folder(struct launcher_link *link, const char *node, const char *token, const char *place,
+                       bool is_executable, link_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, node);
+    put_operand(&text, token);
+    put_operand(&text, place);
+    wire_put_number(&text, "exec", is_executable);
     ask_done(link, "mount", &text, done, data);
 }
 

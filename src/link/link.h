@@ -101,6 +101,15 @@ void link_keep_toolchains(struct launcher_link *link, const struct buf *lines);
 void link_open_granted_toolchain(struct launcher_link *link, const char *name, link_project_fn done, void *data);
 void link_sign_toolchain(struct launcher_link *link, const char *name, link_signature_fn done, void *data);
 void link_open_granted(struct launcher_link *link, const char *name, link_project_fn done, void *data);
+/* The same for a folder that is mounted into a sandbox, to be read or written. Its path leads over no link. */
+void link_grant_folder(struct launcher_link *link, int peer_fd, const char *name, const char *path, bool is_read_only,
+                       link_done_fn done, void *data);
+void link_withdraw_folder(struct launcher_link *link, const char *name);
+void link_keep_folders(struct launcher_link *link, const struct buf *lines);
+/* No descriptor comes with it: it is mounted, by link_mount_folder, and released. */
+void link_open_granted_folder(struct launcher_link *link, const char *name, link_project_fn done, void *data);
+void link_mount_folder(struct launcher_link *link, const char *node, const char *token, const char *place,
+                       bool is_executable, link_done_fn done, void *data);
 /* A number that changes when the names, sizes or times of its files do. */
 void link_sign_granted(struct launcher_link *link, const char *name, link_signature_fn done, void *data);
 void link_release_project(struct launcher_link *link, const char *token);

@@ -29,6 +29,7 @@ enum {
     ARGS_MAX_ENTRIES = 1024,
     CONFIGS_MAX_ENTRIES = 4, /* files of configuration */
     ENV_FILES_MAX_ENTRIES = 8,
+    VOLUMES_MAX_ENTRIES = 8, /* as in core/volumes/volumes.h */
 };
 
 _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can be given at once");
@@ -117,6 +118,11 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
          .flags = OP_CLIENT,                                                                                           \
          .max = ENV_FILES_MAX_ENTRIES,                                                                                 \
          .summary = "a file with a line NAME=VALUE for each environment variable; --env goes over it"},                \
+        {.name = "volumes",                                                                                            \
+         .type = OP_MOUNTS,                                                                                            \
+         .flag = "volume",                                                                                             \
+         .max = VOLUMES_MAX_ENTRIES,                                                                                   \
+         .summary = "mount a folder of yours, DIR:PATH, or read-only, DIR:PATH:ro; PATH is below /mnt or /data"},      \
         {.name = "config",                                                                                             \
          .type = OP_FILES,                                                                                             \
          .max = CONFIGS_MAX_ENTRIES,                                                                                   \

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/volumes/volumes.h"
 
 void sandbox_config_free(struct sandbox_config *config) {
     free(config->source);
@@ -14,6 +15,8 @@ void sandbox_config_free(struct sandbox_config *config) {
     json_decref(config->with);
     json_decref(config->env);
     json_decref(config->files);
+    json_decref(config->volumes);
+    free(config->volumes_key);
     json_decref(config->watch_ignore);
     json_decref(config->watch_include);
     *config = (struct sandbox_config){0};
@@ -38,6 +41,13 @@ static int check_env(json_t *env, struct error *reterr) {
     return 0;
 }
 
+static int take_volumes(struct sandbox_config *config, struct error *reterr) {
+    if (json_array_size(config->volumes) == 0) return 0;
+    if (volumes_check(config->volumes, reterr) < 0) return -(int)E_INVALID;
+    if (!config->volumes_key) config->volumes_key = volumes_make_key();
+    return config->volumes_key ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for volumes");
+}
+
 static int fill(const struct guard_profiles *profiles, json_t *object, struct sandbox_config *config,
                 struct error *reterr) {
     const char *name = json_string_value(json_object_get(object, "profile"));
@@ -56,6 +66,8 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     config->with = json_incref(json_object_get(object, "with"));
     config->env = json_incref(json_object_get(object, "env"));
     config->files = json_incref(json_object_get(object, "config"));
+    config->volumes = json_incref(json_object_get(object, "volumes"));
+    config->volumes_key = copy_text(object, "volumes_key");
     compile_bounds_take(object, &config->compile_bounds);
     if (json_is_true(json_object_get(object, "mix"))) config->extra = COMPILE_WITH_PROJECT;
     config->ephemeral = json_is_true(json_object_get(object, "ephemeral"));
@@ -74,6 +86,7 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     if (config->app && config->supervisor)
         return error_set(reterr, E_INVALID, "give either 'app' or 'supervisor', not both");
     int result = check_env(config->env, reterr);
+    if (result == 0) result = take_volumes(config, reterr);
     if (result < 0) return result;
     return limits_read(json_object_get(object, "limit"), &config->limits, &config->policies, reterr);
 }
@@ -110,6 +123,8 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     if (config->ephemeral) json_object_set_new(object, "ephemeral", json_true());
     if (config->env) json_object_set(object, "env", config->env);
     if (config->files) json_object_set(object, "config", config->files);
+    if (config->volumes) json_object_set(object, "volumes", config->volumes);
+    set_optional(object, "volumes_key", config->volumes_key);
     if (config->watch) json_object_set_new(object, "watch", json_true());
     if (config->watch_ignore) json_object_set(object, "watch_ignore", config->watch_ignore);
     if (config->watch_include) json_object_set(object, "watch_include", config->watch_include);

@@ -22,6 +22,8 @@ struct sandbox_config {
     char *mix_env;         /* of its project; NULL: the project's own */
     json_t *with;          /* paths that are handed over with the source; NULL: none */
     json_t *env;           /* its values and those of the next may be secrets: nothing shows them */
+    json_t *volumes;       /* texts as the option -v has them; NULL: none */
+    char *volumes_key;     /* what the permissions for them begin with; NULL: there are none */
     json_t *files;         /* of configuration, an object from names to text; NULL: none */
     const struct guard_profile *profile;
     struct jail_limits limits;

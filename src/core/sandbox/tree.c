@@ -9,6 +9,7 @@
 #include "core/sandbox/logs.h"
 #include "core/sandbox/sandbox.h"
 #include "core/sandbox/tree.h"
+#include "core/volumes/volumes.h"
 
 enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the first in a row again */
 
@@ -199,12 +200,21 @@ static void take_up(struct sandbox *sandbox) {
     metering_begin(sandbox);
 }
 
+/* The application finds what is mounted from its first moment on. */
+static void on_volumes(struct sandbox *sandbox, const struct error *error) {
+    if (!sandbox->tree.started) return;
+    if (error)
+        start_failed(sandbox, error);
+    else
+        start_args_make(sandbox, is_elixir(sandbox), send_start);
+}
+
 static void on_ready(void *data, struct node *node) {
     struct sandbox *sandbox = data;
     if (sandbox->tree.started && !sandbox->tree.start_asked) {
         sandbox->tree.start_asked = true;
         create_timing_mark(&sandbox->tree.timing, CREATE_NODE);
-        start_args_make(sandbox, is_elixir(sandbox), send_start);
+        volumes_mount(sandbox, on_volumes);
     } else if (sandbox->tree.started && sandbox->tree.is_lost) { /* the VM lives, and dialled again */
         struct error error;
         error_set(&error, E_NODE, "the node closed its control channel before its application had started");

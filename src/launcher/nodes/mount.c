@@ -29,8 +29,7 @@ struct binding {
 
 static int open_source(const struct binding *binding, const struct jailed_bind *bind, int *ret_fd,
                        struct error *reterr) {
-    if (bind->source[0] != '/')
-        return sources_open_project(binding->launcher, binding->node, bind->source, ret_fd, reterr);
+    if (bind->source[0] != '/') return sources_open_project(binding->launcher, binding->node, bind, ret_fd, reterr);
     fs_rights_of_daemon(binding->launcher);
     int failed = sources_open_tree(bind->source, ret_fd, reterr);
     fs_rights_restore(binding->launcher);
@@ -51,10 +50,19 @@ static int open_place(const char *path) {
     return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
 }
 
+static bool is_on_same_device(int fd, const char *path) {
+    struct stat place, other;
+    return fstat(fd, &place) == 0 && stat(path, &other) == 0 && place.st_dev == other.st_dev;
+}
+
 /* All else that the node sees belongs to others, such as a caller's project, and nothing is made in it. */
 static bool is_own_root(int fd) {
-    struct stat place, root;
-    return fstat(fd, &place) == 0 && stat("/", &root) == 0 && place.st_dev == root.st_dev;
+    return is_on_same_device(fd, "/");
+}
+
+/* What is made there is the node's own, as all else in it. */
+static bool is_own_data(int fd) {
+    return is_on_same_device(fd, plan_disks[0]);
 }
 
 /* The node's root is read-only as a mount, not as a file system: a writable view of the parent makes the place. */
@@ -66,6 +74,7 @@ static int make_target(const char *target) {
     CLEANUP_FD int place_fd = open_place(parent);
     if (place_fd < 0 && errno == ENOENT && slash > target && make_target(parent) == 0) place_fd = open_place(parent);
     if (place_fd < 0) return -1;
+    if (is_own_data(place_fd)) return mkdirat(place_fd, slash + 1, 0755) < 0 && errno != EEXIST ? -1 : 0;
     if (!is_own_root(place_fd)) {
         errno = EROFS;
         return -1;
