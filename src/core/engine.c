@@ -146,6 +146,7 @@ static void on_link_up(void *data, const struct jail_features *features) {
     }
     own_sweep_permissions(engine);
     volumes_sweep(engine);
+    volumes_learn(engine);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) settle(sandbox);
     toolchain_need(toolchains_default(engine), on_first_probe, engine);
 }

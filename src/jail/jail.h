@@ -18,10 +18,14 @@ enum {
     JAIL_MESSAGE_BYTES = 128 * 1024, /* the longest message on the launcher's socket, plan included */
     JAIL_NODES_MAX = 4096,           /* of one launcher */
     JAIL_PROJECTS_MAX = 256,         /* open at once; one caller has its share of them, see base/schedule/share.h */
+    JAIL_VOLUMES_MAX = 1024,         /* named volumes of one home */
+    JAIL_VOLUMES_MAKING_MAX = 8,     /* that are made at once */
     JAIL_DISKS = 2,                  /* /data and /tmp */
 };
 
-#define JAIL_DATA "/data"   /* what a sandbox writes for itself */
+#define JAIL_DATA "/data"               /* what a sandbox writes for itself */
+#define JAIL_VOLUME_LEAST (16ULL << 20) /* of a named volume */
+#define JAIL_VOLUME_MOST (1ULL << 40)
 #define JAIL_VOLUMES "/mnt" /* where folders and volumes are mounted, besides below /data */
 
 /* Of the daemon itself: what `daemon-memory` may say. */
@@ -143,6 +147,7 @@ const struct jail_profile *jail_profile_find(const char *name); /* NULL when unk
     X(CPU, "cpu_limit", "CPU time bounded")                                                                            \
     X(TASKS, "task_limit", "processes and threads bounded")                                                            \
     X(FREEZER, "freezer", "freezing a node whole, instead of stopping its processes by signals")                       \
+    X(VOLUMES, "volumes", "named volumes, whose size the kernel holds; takes root, loop devices and mkfs.ext4")        \
     X(IDMAP, "idmapped_project", "a project bound without a copy")                                                     \
     X(EGRESS, "egress",                                                                                                \
       "connections to the outside, filtered and counted, for profiles that allow them; takes root, /dev/net/tun, "     \

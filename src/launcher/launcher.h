@@ -14,6 +14,7 @@
 #include "launcher/server.h"
 #include "launcher/start/spawn.h"
 #include "launcher/start/userns.h"
+#include "launcher/volumes/volumes.h"
 
 enum { EXIT_USAGE = 2, EXIT_CONFLICT = 4 };
 
@@ -55,6 +56,7 @@ struct launcher {
     uint64_t project_serial;
     struct opener opener;
     struct helpers helpers;
+    struct volumes volumes;
 };
 
 /* ---- launcher.c: its life ---- */
@@ -75,6 +77,7 @@ enum source {
     SOURCE_NOTIFY,    /* a node's listener; the index is the node's */
     SOURCE_PATH,      /* what a refused call was made with; the index is the node's */
     SOURCE_DEATH,     /* a node's pidfd, while it is buried */
+    SOURCE_VOLUME,    /* that one was made; the index is its making's */
     SOURCE_PROJECT,   /* a helper's answer; the index is the project's */
     SOURCE_REFUSALS,  /* packets that egress refused */
     SOURCE_ADDRESSES, /* the host's own have changed */

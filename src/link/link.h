@@ -58,6 +58,13 @@ typedef void (*link_buried_fn)(void *data, const struct jail_death *death, const
 typedef void (*link_project_fn)(void *data, const struct link_project *project, const struct error *error);
 /* fds are the receiver's; error set: there are none. */
 typedef void (*link_disks_fn)(void *data, const int fds[JAIL_DISKS], const struct error *error);
+struct link_volume {
+    char name[JAIL_NAME_BYTES];
+    uid_t owner;
+    uint64_t size_bytes;
+};
+/* error set: there are none. */
+typedef void (*link_volumes_fn)(void *data, const struct link_volume *volumes, size_t count, const struct error *error);
 typedef void (*link_signature_fn)(void *data, uint64_t signature, const struct error *error);
 
 /* Dial $home/launcher.sock, and again whenever it goes away. Every request gets exactly one answer, E_LAUNCHER when the
@@ -120,6 +127,24 @@ void link_mount(struct launcher_link *link, const char *node, const char *source
 /* Give a running pool node to its sandbox. */
 void link_equip(struct launcher_link *link, const char *node, const struct link_equipment *equipment, link_done_fn done,
                 void *data);
+/* A named volume, of the process at the other end of peer_fd. */
+void link_make_volume(struct launcher_link *link, int peer_fd, const char *name, uint64_t size_bytes, link_done_fn done,
+                      void *data);
+void link_remove_volume(struct launcher_link *link, int peer_fd, const char *name, link_done_fn done, void *data);
+void link_volumes(struct launcher_link *link, link_volumes_fn done, void *data);
+void link_mount_volume(struct launcher_link *link, const char *node, const char *name, const char *place,
+                       bool is_read_only, bool is_executable, link_done_fn done, void *data);
+/* A piece of a file of a running node, or the list of a folder: see docs/protocols/launcher.md. The call takes no
+   descriptor over; the answer's is closed when done returns. */
+struct link_file {
+    const char *kind; /* read, write, mkdir, list */
+    const char *path;
+    uint64_t offset, length;
+    unsigned mode;
+};
+typedef void (*link_file_fn)(void *data, int fd, const struct error *error); /* fd -1: nothing came */
+void link_file(struct launcher_link *link, const char *node, const struct link_file *file, int data_fd,
+               link_file_fn done, void *data);
 /* Kill every node and end the launcher after the daemon has gone. */
 void link_shutdown(struct launcher_link *link, link_done_fn done, void *data);
 

@@ -1,6 +1,7 @@
 /* What a create asks for, checked before there is a sandbox: room, access, profile and guarantees. */
 #include "core/core_internal.h"
 #include "core/sandbox/sandbox.h"
+#include "core/volumes/volumes.h"
 
 enum { SANDBOXES_KEPT_FREE = 32 }; /* for callers that no quota binds */
 
@@ -78,6 +79,7 @@ int create_check(struct engine *engine, struct request *request, struct sandbox_
     if (result == 0) result = check_access(engine, &request->caller, ret->profile, reterr);
     if (result == 0)
         result = check_required(engine, &ret->profile->jail, json_object_get(request->params, "require"), reterr);
+    if (result == 0) result = volumes_check_access(engine, &request->caller, ret->volumes, reterr);
     if (result == 0) result = compile_bounds_check(engine, &ret->compile_bounds, reterr);
     if (result == 0) result = check_egress(engine, &ret->profile->jail, reterr);
     return result;

@@ -22,7 +22,9 @@ static struct mount_text mount_at(json_t *volumes, size_t index) {
 
 static int check_source(const char *source, struct error *reterr) {
     if (!mount_text_is_folder(source))
-        return error_set(reterr, E_INVALID, "'%.100s' is no folder's path: it has no slash", source);
+        return plan_name_is_valid(source)
+                   ? 0
+                   : error_set(reterr, E_INVALID, "'%.100s' is neither a folder's path nor a volume's name", source);
     if (path_is_clean(source)) return 0;
     return error_set(reterr, E_INVALID, "'%.100s' is not the absolute path of a folder, without . and ..", source);
 }
@@ -123,6 +125,10 @@ static void grant_next(struct granting *granting) {
         return;
     }
     struct mount_text mount = mount_at(sandbox->config.volumes, index);
+    if (!mount_text_is_folder(mount.source)) {
+        grant_next(granting);
+        return;
+    }
     name_grant(sandbox, index, name);
     link_grant_folder(sandbox->engine->host.link, granting->peer_fd, name, mount.source, mount.is_read_only, on_granted,
                       granting);
@@ -219,6 +225,12 @@ static void mount_next(struct mounting *mounting, struct sandbox *sandbox) {
     size_t index = mounting->next++;
     if (index == json_array_size(sandbox->config.volumes)) {
         end_mounting(mounting, NULL);
+        return;
+    }
+    struct mount_text mount = mount_at(sandbox->config.volumes, index);
+    if (!mount_text_is_folder(mount.source)) {
+        link_mount_volume(sandbox->engine->host.link, mounting->node, mount.source, mount.place, mount.is_read_only,
+                          sandbox->config.profile->jail.may_exec, on_mounted, mounting);
         return;
     }
     name_grant(sandbox, index, name);

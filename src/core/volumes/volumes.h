@@ -1,5 +1,6 @@
-/* volumes: what a sandbox has mounted besides its own: folders of its owner's. They are opened as the owner once, at
-   create, by which the launcher gets a standing permission; with that each node of the sandbox gets them. */
+/* volumes: what a sandbox has mounted besides its own: folders of its owner's, and named volumes. Folders are opened as
+   the owner once, at create, by which the launcher gets a standing permission; with that each node of the sandbox gets
+   them. */
 #ifndef CORE_VOLUMES_VOLUMES_H
 #define CORE_VOLUMES_VOLUMES_H
 
@@ -30,5 +31,13 @@ void volumes_mount(struct sandbox *sandbox, void (*done)(struct sandbox *sandbox
 void volumes_withdraw(struct sandbox *sandbox);
 /* Of what earlier daemons were given, only what sandboxes have stays. */
 void volumes_sweep(struct engine *engine);
+
+/* ---- named.c ---- */
+
+/* Ask the launcher which there are; from then on the list is kept. */
+void volumes_learn(struct engine *engine);
+void volumes_forget(struct engine *engine); /* the list */
+/* E_NOT_FOUND: a volume that is not there, or not the caller's. */
+int volumes_check_access(struct engine *engine, const struct caller *caller, json_t *volumes, struct error *reterr);
 
 #endif

@@ -1,11 +1,13 @@
-/* Folders that callers hand to sandboxes, with the real service and real VMs. */
+/* Folders that callers hand to sandboxes, and named volumes, with the real service and real VMs. */
 #include "support.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "leftovers.h"
+#include "processes.h"
 
 static struct world *world;
 
@@ -135,6 +137,150 @@ static void a_folder_that_became_a_link_stops_a_restart(void **state) {
     world_destroy(world, "swapper");
 }
 
+/* ---- named volumes ---- */
+
+static void make_volume(const char *name, json_int_t size_bytes) {
+    world_do(world, "volume-create", "{s:s, s:I}", "name", name, "size_bytes", size_bytes);
+}
+
+static void image_path(const char *name, char ret[256]) {
+    snprintf(ret, 256, "%s/volumes/%u-%s", world_home(world), geteuid(), name);
+}
+
+static bool any_device_has_image(void *data) {
+    FILE *devices = popen("cat /sys/block/loop*/loop/backing_file 2>/dev/null", "re");
+    char line[512];
+    bool found = false;
+    while (fgets(line, sizeof line, devices)) found |= strstr(line, data) != NULL;
+    pclose(devices);
+    return found;
+}
+
+static bool no_device_has_image(void *data) {
+    return !any_device_has_image(data);
+}
+
+static void assert_no_device_is_left(void) {
+    if (!wait_until(no_device_has_image, (void *)world_home(world), WORLD_DEADLINE_MS))
+        fail_msg("loop devices are left");
+}
+
+static void a_volume_outlives_its_sandboxes(void **state) {
+    (void)state;
+    make_volume("kept", 32 << 20);
+    create("first", "high", json_pack("[s, s]", "kept:/mnt/kept", "kept:/data/same:ro"));
+    assert_says("first", "file:list_dir(\"/mnt/kept\").", "{ok,[]}");
+    assert_says("first", "file:write_file(\"/mnt/kept/x\", <<\"1\">>).", "ok");
+    assert_says("first", "file:read_file(\"/data/same/x\").", "{ok,<<\"1\">>}");
+    assert_says("first", "file:write_file(\"/data/same/y\", <<>>).", "{error,erofs}");
+    world_do(world, "restart", "{s:s}", "id", "first");
+    assert_says("first", "file:read_file(\"/mnt/kept/x\").", "{ok,<<\"1\">>}");
+    /* Another sandbox of the same owner has it at the same time, with a uid of its own. */
+    create("second", "medium", json_pack("[s]", "kept:/mnt/kept"));
+    assert_says("second", "file:write_file(\"/mnt/kept/x\", <<\"2\">>).", "ok");
+    assert_says("first", "file:read_file(\"/mnt/kept/x\").", "{ok,<<\"2\">>}");
+    json_decref(world_fails(world, "volume-remove", "conflict", "{s:s}", "name", "kept"));
+    world_destroy(world, "first");
+    json_decref(world_fails(world, "volume-remove", "conflict", "{s:s}", "name", "kept"));
+    world_destroy(world, "second");
+    assert_no_device_is_left();
+    create("third", "medium", json_pack("[s]", "kept:/mnt/kept"));
+    assert_says("third", "file:read_file(\"/mnt/kept/x\").", "{ok,<<\"2\">>}");
+    world_destroy(world, "third");
+    world_do(world, "volume-remove", "{s:s}", "name", "kept");
+    json_decref(world_fails(world, "volume-remove", "not_found", "{s:s}", "name", "kept"));
+    json_t *list = world_op(world, "volumes", "{}");
+    assert_int_equal(json_array_size(list), 0);
+    json_decref(list);
+}
+
+static void a_full_volume_hurts_nothing_else(void **state) {
+    (void)state;
+    make_volume("small", 16 << 20);
+    create("filler", "medium", json_pack("[s]", "small:/mnt/small"));
+    assert_says("filler", "file:write_file(\"/mnt/small/big\", binary:copy(<<0>>, 32 bsl 20)).", "{error,enospc}");
+    assert_says("filler", "file:write_file(\"/data/x\", <<\"1\">>).", "ok");
+    assert_says("filler", "file:delete(\"/mnt/small/big\"), file:write_file(\"/mnt/small/y\", <<\"1\">>).", "ok");
+    world_destroy(world, "filler");
+    world_do(world, "volume-remove", "{s:s}", "name", "small");
+}
+
+static void damage(const char *name, off_t at, const void *bytes, size_t size) {
+    char path[256];
+    image_path(name, path);
+    assert_no_device_is_left();
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, bytes, size, at), size);
+}
+
+/* As a disk that lost something does; a stranger can't write an image. */
+static void a_damaged_image_is_told(void **state) {
+    static const uint8_t has_errors[] = {2, 0}, none[1024] = {0};
+    (void)state;
+    make_volume("torn", 16 << 20);
+    damage("torn", 1024 + 0x3A, has_errors, sizeof has_errors);
+    json_t *problem = world_fails(world, "create", "malformed_data", "{s:s, s:s, s:[s]}", "id", "bad", "source",
+                                  EXAMPLES "/counter_erl", "volumes", "torn:/mnt/torn");
+    assert_non_null(strstr(json_string_value(json_object_get(problem, "detail")), "'torn' is damaged"));
+    json_decref(problem);
+    damage("torn", 1024, none, sizeof none);
+    json_decref(world_fails(world, "create", "malformed_data", "{s:s, s:s, s:[s]}", "id", "bad", "source",
+                            EXAMPLES "/counter_erl", "volumes", "torn:/mnt/torn"));
+    world_do(world, "volume-remove", "{s:s}", "name", "torn");
+    assert_no_device_is_left();
+}
+
+static void bad_volumes_are_refused(void **state) {
+    static const char *const names[] = {"../x", ".x", "-x", "a/b", "a b", "a\tb", "", "\xC3\xA9"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        json_decref(world_fails(world, "volume-create", "invalid_input", "{s:s}", "name", names[i]));
+    json_decref(world_fails(world, "volume-create", "invalid_input", "{s:s, s:i}", "name", "tiny", "size_bytes", 1));
+    json_decref(world_fails(world, "create", "not_found", "{s:s, s:s, s:[s]}", "id", "bad", "source",
+                            EXAMPLES "/counter_erl", "volumes", "unknown:/mnt/a"));
+    make_volume("twice", 16 << 20);
+    json_decref(world_fails(world, "volume-create", "already_exists", "{s:s}", "name", "twice"));
+    json_decref(world_fails(world, "create", "invalid_input", "{s:s, s:s, s:[s, s]}", "id", "bad", "source",
+                            EXAMPLES "/counter_erl", "volumes", "twice:/mnt/a", "twice:/mnt/a"));
+    world_do(world, "volume-remove", "{s:s}", "name", "twice");
+}
+
+/* The next daemon and launcher know them, and what runs goes on with them. */
+static void volumes_outlive_the_service(void **state) {
+    (void)state;
+    make_volume("steady", 16 << 20);
+    create("holder", "medium", json_pack("[s]", "steady:/mnt/steady"));
+    assert_says("holder", "file:write_file(\"/mnt/steady/x\", <<\"1\">>).", "ok");
+    uint64_t since = world_now(world);
+    process_end(world_pid(world, "launcher.lock"), SIGKILL);
+    process_end(world_pid(world, "daemon.lock"), SIGKILL);
+    (void)since;
+    assert_says("holder", "file:read_file(\"/mnt/steady/x\").", "{ok,<<\"1\">>}");
+    json_decref(world_fails(world, "volume-remove", "conflict", "{s:s}", "name", "steady"));
+    world_do(world, "restart", "{s:s}", "id", "holder");
+    assert_says("holder", "file:read_file(\"/mnt/steady/x\").", "{ok,<<\"1\">>}");
+    world_destroy(world, "holder");
+    world_do(world, "volume-remove", "{s:s}", "name", "steady");
+    assert_no_device_is_left();
+}
+
+/* The image is root's and lies where the daemon can't look. */
+static void images_are_out_of_the_daemons_reach(void **state) {
+    char path[256];
+    struct stat status;
+    (void)state;
+    make_volume("apart", 16 << 20);
+    image_path("apart", path);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_uid, 0);
+    assert_int_equal(status.st_mode & 07777, 0600);
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_uid, 0);
+    assert_int_equal(status.st_mode & 07777, 0700);
+    world_do(world, "volume-remove", "{s:s}", "name", "apart");
+}
+
 static void nothing_is_left_of_permissions(void **state) {
     struct footprint *footprint = footprint_take(world_home(world));
     (void)state;
@@ -149,6 +295,12 @@ int main(void) {
         cmocka_unit_test(a_program_runs_where_the_profile_allows_programs),
         cmocka_unit_test(bad_input_is_refused),
         cmocka_unit_test(a_folder_that_became_a_link_stops_a_restart),
+        cmocka_unit_test(a_volume_outlives_its_sandboxes),
+        cmocka_unit_test(a_full_volume_hurts_nothing_else),
+        cmocka_unit_test(a_damaged_image_is_told),
+        cmocka_unit_test(bad_volumes_are_refused),
+        cmocka_unit_test(images_are_out_of_the_daemons_reach),
+        cmocka_unit_test(volumes_outlive_the_service),
         cmocka_unit_test(nothing_is_left_of_permissions),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
