@@ -24,6 +24,7 @@ enum {
 };
 
 #define JAIL_DATA "/data"               /* what a sandbox writes for itself */
+#define JAIL_VOLUME_PRIVATE '_'         /* what the name of a sandbox's own begins with */
 #define JAIL_VOLUME_LEAST (16ULL << 20) /* of a named volume */
 #define JAIL_VOLUME_MOST (1ULL << 40)
 #define JAIL_VOLUMES "/mnt" /* where folders and volumes are mounted, besides below /data */
@@ -189,6 +190,7 @@ enum jail_plan_verb {
     JAIL_PLAN_TOOLCHAIN, /* token of an opened toolchain, target: as that, opened with its owner's rights */
     JAIL_PLAN_DEVICE,    /* null | zero | urandom under /dev */
     JAIL_PLAN_TMPFS,     /* target, percent: writable by the node, with so much of what limits its files */
+    JAIL_PLAN_VOLUME,    /* name of a volume, /data: it is the node's, in place of a tmpfs */
     JAIL_PLAN_DIRECTORY, /* an empty read-only directory, a place to mount at later */
     JAIL_PLAN_PROC,      /* mount /proc where the kernel allows it */
     JAIL_PLAN_READ,      /* Landlock: read below */
@@ -239,8 +241,9 @@ struct jail_request {
     const char *const *argv;
     const char *const *env;
     const char *program;
-    bool takes_volumes; /* it has a place for folders and volumes that are mounted later */
-    unsigned execs;     /* how many execve the program needs; ignored when the profile may exec */
+    const char *data_volume; /* what /data is; NULL: a tmpfs */
+    bool takes_volumes;      /* it has a place for folders and volumes that are mounted later */
+    unsigned execs;          /* how many execve the program needs; ignored when the profile may exec */
 };
 
 /* profile + limits + features → plan. Pure. *ret_lost gets a bit for each guarantee that this host can't give. */

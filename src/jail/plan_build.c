@@ -98,11 +98,20 @@ static void add_binds(struct draft *draft) {
     }
 }
 
+/* Where /data is a volume, all of what the limit of the disk allows is /tmp's. */
+static void add_disks(struct draft *draft) {
+    const char *volume = draft->request->data_volume;
+    if (volume)
+        add(draft, JAIL_PLAN_VOLUME, volume, JAIL_DATA, 0);
+    else
+        add(draft, JAIL_PLAN_TMPFS, plan_disks[0], NULL, DATA_PERCENT);
+    add(draft, JAIL_PLAN_TMPFS, plan_disks[1], NULL, volume ? 100 : 100 - DATA_PERCENT);
+}
+
 static void add_root(struct draft *draft) {
     add_binds(draft);
     for (size_t i = 0; i < PLAN_DEVICES; i++) add(draft, JAIL_PLAN_DEVICE, plan_devices[i], NULL, 0);
-    add(draft, JAIL_PLAN_TMPFS, plan_disks[0], NULL, DATA_PERCENT);
-    add(draft, JAIL_PLAN_TMPFS, plan_disks[1], NULL, 100 - DATA_PERCENT);
+    add_disks(draft);
     for (const char *const *path = draft->request->directories; path && *path; path++)
         add(draft, JAIL_PLAN_DIRECTORY, *path, NULL, 0);
     if (draft->request->takes_volumes) add(draft, JAIL_PLAN_DIRECTORY, JAIL_VOLUMES, NULL, 0);

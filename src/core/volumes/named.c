@@ -18,8 +18,13 @@ static struct named_volume **find(struct engine *engine, const char *name) {
     return at;
 }
 
+static bool is_private(const char *name) {
+    return name[0] == JAIL_VOLUME_PRIVATE;
+}
+
+/* A sandbox's own is none that anybody names. */
 static bool is_visible(const struct caller *caller, const struct named_volume *volume) {
-    return caller->role == ROLE_ADMIN || caller->uid == volume->facts.owner;
+    return !is_private(volume->facts.name) && (caller->role == ROLE_ADMIN || caller->uid == volume->facts.owner);
 }
 
 static void add(struct engine *engine, const struct link_volume *facts) {
@@ -38,6 +43,83 @@ void volumes_forget(struct engine *engine) {
     while (engine->volumes) take_out(&engine->volumes);
 }
 
+/* ---- a sandbox's own ---- */
+
+int volumes_check_data(const struct engine *engine, uint64_t size_bytes, struct error *reterr) {
+    if (!size_bytes || engine->host.features.guarantees & 1u << JAIL_GUARANTEE_VOLUMES) return 0;
+    return error_set(reterr, E_GUARANTEE,
+                     "/data can't be a volume here: that takes root, loop devices and mkfs.ext4; leave out data_size");
+}
+
+struct making_data {
+    struct engine *engine;
+    struct link_volume facts;
+    void (*done)(void *data, const struct error *error);
+    void *data;
+};
+
+static void on_data_made(void *data, const struct error *error) {
+    struct making_data *making = data;
+    if (error)
+        quotas_give(making->engine->config.quotas, making->facts.owner, QUOTA_DISK, making->facts.size_bytes);
+    else
+        add(making->engine, &making->facts);
+    making->done(making->data, error);
+    free(making);
+}
+
+void volumes_make_data(struct sandbox *sandbox, int peer_fd, void (*done)(void *data, const struct error *error),
+                       void *data) {
+    struct error error;
+    struct engine *engine = sandbox->engine;
+    struct link_volume facts = {.owner = sandbox->owner, .size_bytes = sandbox->config.data_size_bytes};
+    const char *name = volumes_name_data(sandbox, facts.name);
+    int result = name ? quotas_take(engine->config.quotas, facts.owner, QUOTA_DISK, facts.size_bytes, &error) : 0;
+    if (!name || result < 0) {
+        done(data, name ? &error : NULL);
+        return;
+    }
+    struct making_data *making = new_or_abort(struct making_data);
+    *making = (struct making_data){engine, facts, done, data};
+    link_make_volume(engine->host.link, peer_fd, facts.name, facts.size_bytes, on_data_made, making);
+}
+
+static void on_data_removed(void *data, const struct error *error) {
+    (void)data, (void)error; /* one that is left is removed at the next start */
+}
+
+static void remove_data(struct engine *engine, struct named_volume **at) {
+    const struct link_volume *facts = &(*at)->facts;
+    link_remove_volume(engine->host.link, -1, facts->name, on_data_removed, NULL);
+    quotas_give(engine->config.quotas, facts->owner, QUOTA_DISK, facts->size_bytes);
+    take_out(at);
+}
+
+void volumes_remove_data(struct sandbox *sandbox) {
+    char name[VOLUMES_NAME_BYTES];
+    struct named_volume **at = volumes_name_data(sandbox, name) ? find(sandbox->engine, name) : NULL;
+    if (at && *at) remove_data(sandbox->engine, at);
+}
+
+static bool is_anybodys_data(const struct engine *engine, const char *volume) {
+    char name[VOLUMES_NAME_BYTES];
+    size_t at = 0;
+    void *sandbox;
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox))
+        if (string_equal(volumes_name_data(sandbox, name), volume)) return true;
+    return false;
+}
+
+/* What a daemon that was killed had not removed. */
+static void remove_ownerless_data(struct engine *engine) {
+    struct named_volume **at = &engine->volumes;
+    while (*at)
+        if (is_private((*at)->facts.name) && !is_anybodys_data(engine, (*at)->facts.name))
+            remove_data(engine, at);
+        else
+            at = &(*at)->next;
+}
+
 /* ---- at the start ---- */
 
 static void on_listed(void *data, const struct link_volume *volumes, size_t count, const struct error *error) {
@@ -52,6 +134,7 @@ static void on_listed(void *data, const struct link_volume *volumes, size_t coun
         add(engine, &volumes[i]);
         quotas_count(engine->config.quotas, volumes[i].owner, QUOTA_DISK, volumes[i].size_bytes);
     }
+    remove_ownerless_data(engine);
 }
 
 void volumes_learn(struct engine *engine) {
@@ -165,6 +248,8 @@ void engine_volume_create(struct engine *engine, struct request *request) {
                                     (uint64_t)json_integer_value(json_object_get(request->params, "size_bytes"))};
     snprintf(facts.name, sizeof facts.name, "%s", json_string_value(json_object_get(request->params, "name")));
     int result = check_caller(engine, request, &error);
+    if (result == 0 && is_private(facts.name))
+        result = error_set(&error, E_INVALID, "a volume's name does not begin with %c", JAIL_VOLUME_PRIVATE);
     if (result == 0 && *find(engine, facts.name))
         result = error_set(&error, E_EXISTS, "there is a volume '%s' already", facts.name);
     if (result == 0) result = quotas_take(engine->config.quotas, facts.owner, QUOTA_DISK, facts.size_bytes, &error);

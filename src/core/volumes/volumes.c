@@ -8,8 +8,6 @@
 #include "core/core_internal.h"
 #include "jail/plan.h"
 
-enum { GRANT_NAME_BYTES = VOLUMES_KEY_BYTES + 8 };
-
 /* ---- what a caller asked for ---- */
 
 /* They were checked when they came. */
@@ -86,10 +84,16 @@ json_t *volumes_to_json(json_t *volumes) {
     return list;
 }
 
+const char *volumes_name_data(const struct sandbox *sandbox, char ret[VOLUMES_NAME_BYTES]) {
+    if (!sandbox->config.data_size_bytes) return NULL;
+    snprintf(ret, VOLUMES_NAME_BYTES, "%c%s", JAIL_VOLUME_PRIVATE, sandbox->config.volumes_key);
+    return ret;
+}
+
 /* ---- permissions ---- */
 
-static void name_grant(const struct sandbox *sandbox, size_t index, char ret[GRANT_NAME_BYTES]) {
-    snprintf(ret, GRANT_NAME_BYTES, "%s-%zu", sandbox->config.volumes_key, index);
+static void name_grant(const struct sandbox *sandbox, size_t index, char ret[VOLUMES_NAME_BYTES]) {
+    snprintf(ret, VOLUMES_NAME_BYTES, "%s-%zu", sandbox->config.volumes_key, index);
 }
 
 struct granting {
@@ -108,6 +112,10 @@ static void end_granting(struct granting *granting, const struct error *error) {
     ended.done(ended.data, error);
 }
 
+static void on_data_made(void *data, const struct error *error) {
+    end_granting(data, error);
+}
+
 static void on_granted(void *data, const struct error *error) {
     struct granting *granting = data;
     if (error)
@@ -117,11 +125,11 @@ static void on_granted(void *data, const struct error *error) {
 }
 
 static void grant_next(struct granting *granting) {
-    char name[GRANT_NAME_BYTES];
+    char name[VOLUMES_NAME_BYTES];
     struct sandbox *sandbox = granting->sandbox;
     size_t index = granting->next++;
-    if (index == json_array_size(sandbox->config.volumes)) {
-        end_granting(granting, NULL);
+    if (index >= json_array_size(sandbox->config.volumes)) {
+        volumes_make_data(sandbox, granting->peer_fd, on_data_made, granting);
         return;
     }
     struct mount_text mount = mount_at(sandbox->config.volumes, index);
@@ -136,17 +144,14 @@ static void grant_next(struct granting *granting) {
 
 void volumes_grant(struct sandbox *sandbox, const struct caller *caller,
                    void (*done)(void *data, const struct error *error), void *data) {
-    if (json_array_size(sandbox->config.volumes) == 0) {
-        done(data, NULL);
-        return;
-    }
     struct granting *granting = new_or_abort(struct granting);
     *granting = (struct granting){.sandbox = sandbox, .peer_fd = caller->peer_fd, .done = done, .data = data};
     grant_next(granting);
 }
 
 void volumes_withdraw(struct sandbox *sandbox) {
-    char name[GRANT_NAME_BYTES];
+    char name[VOLUMES_NAME_BYTES];
+    volumes_remove_data(sandbox);
     for (size_t i = 0; i < json_array_size(sandbox->config.volumes); i++) {
         name_grant(sandbox, i, name);
         link_withdraw_folder(sandbox->engine->host.link, name);
@@ -154,7 +159,7 @@ void volumes_withdraw(struct sandbox *sandbox) {
 }
 
 static void put_names(const struct sandbox *sandbox, struct buf *lines) {
-    char name[GRANT_NAME_BYTES];
+    char name[VOLUMES_NAME_BYTES];
     for (size_t i = 0; i < json_array_size(sandbox->config.volumes); i++) {
         name_grant(sandbox, i, name);
         buf_printf(lines, "%s\n", name);
@@ -221,7 +226,7 @@ static void on_folder(void *data, const struct link_project *folder, const struc
 }
 
 static void mount_next(struct mounting *mounting, struct sandbox *sandbox) {
-    char name[GRANT_NAME_BYTES];
+    char name[VOLUMES_NAME_BYTES];
     size_t index = mounting->next++;
     if (index == json_array_size(sandbox->config.volumes)) {
         end_mounting(mounting, NULL);

@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "core/core.h"
 
-enum { VOLUMES_MAX = 8, VOLUMES_KEY_BYTES = 33 };
+enum { VOLUMES_MAX = 8, VOLUMES_KEY_BYTES = 33, VOLUMES_NAME_BYTES = VOLUMES_KEY_BYTES + 8 };
 
 struct sandbox;
 
@@ -21,7 +21,10 @@ char *volumes_make_key(void);
 /* What an answer tells of them. */
 json_t *volumes_to_json(json_t *volumes);
 
-/* Have the caller's folders opened and kept. Done is called once, from inside where there are none. */
+/* The volume that is the sandbox's /data; NULL: it has none. */
+const char *volumes_name_data(const struct sandbox *sandbox, char ret[VOLUMES_NAME_BYTES]);
+/* Have the caller's folders opened and kept, and the sandbox's own volume made. Done is called once, from inside where
+ * there are none. */
 void volumes_grant(struct sandbox *sandbox, const struct caller *caller,
                    void (*done)(void *data, const struct error *error), void *data);
 /* Mount all of them in the sandbox's node. Done is called once, from inside where there are none, unless the node has
@@ -36,6 +39,12 @@ void volumes_sweep(struct engine *engine);
 
 /* Ask the launcher which there are; from then on the list is kept. */
 void volumes_learn(struct engine *engine);
+/* E_GUARANTEE: /data can't be a volume here. */
+int volumes_check_data(const struct engine *engine, uint64_t size_bytes, struct error *reterr);
+/* Make a sandbox's own volume, at the cost of its owner, and remove it with all that is in it. */
+void volumes_make_data(struct sandbox *sandbox, int peer_fd, void (*done)(void *data, const struct error *error),
+                       void *data);
+void volumes_remove_data(struct sandbox *sandbox);
 void volumes_forget(struct engine *engine); /* the list */
 /* E_NOT_FOUND: a volume that is not there, or not the caller's. */
 int volumes_check_access(struct engine *engine, const struct caller *caller, json_t *volumes, struct error *reterr);

@@ -1,6 +1,7 @@
 /* What is mounted in a running node: the application's files, and how much its own may take. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
@@ -159,7 +160,7 @@ void jailed_disk_limits(const struct launcher *launcher, const struct jailed_nod
     for (size_t i = 0; i < JAIL_DISKS; i++) {
         CLEANUP_FD int fd = open_below(root_fd, plan_disks[i]);
         struct statfs status;
-        if (fd < 0 || fstatfs(fd, &status) < 0) continue;
+        if (fd < 0 || fstatfs(fd, &status) < 0 || status.f_type != TMPFS_MAGIC) continue;
         ret->disk_bytes += (uint64_t)status.f_blocks * (uint64_t)status.f_bsize;
         ret->files += (uint64_t)status.f_files;
     }
@@ -170,10 +171,11 @@ bool jailed_disk_differs(const struct jail_limits *left, const struct jail_limit
            jail_limit_value(left, JAIL_LIMIT_FILES) != jail_limit_value(right, JAIL_LIMIT_FILES);
 }
 
-/* The size of a disk, from inside; 0 where the place is none: the node's root is not to be resized. */
+/* The size of a disk, from inside; 0 where the place is none, since the node's root is not to be resized, or is a
+   volume, which has a size of its own. */
 static uint64_t disk_size(int fd) {
     struct statfs status;
-    return fd >= 0 && !is_own_root(fd) && fstatfs(fd, &status) == 0
+    return fd >= 0 && !is_own_root(fd) && fstatfs(fd, &status) == 0 && status.f_type == TMPFS_MAGIC
                ? (uint64_t)status.f_blocks * (uint64_t)status.f_bsize
                : 0;
 }

@@ -15,6 +15,7 @@
 #include "launcher/project/project.h"
 #include "launcher/start/spawn.h"
 #include "launcher/start/userns.h"
+#include "launcher/volumes/volumes.h"
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
@@ -104,6 +105,8 @@ static int open_source(const struct spawn *spawn, const struct jail_plan_op *op,
     char path[PATH_MAX];
     switch (op->verb) {
     case JAIL_PLAN_TOOLCHAIN: return open_toolchain(spawn, op->words[0], ret_fd, reterr);
+    case JAIL_PLAN_VOLUME:
+        return volume_mount(spawn->launcher, spawn->node, op->words[0], false, false, ret_fd, reterr);
     case JAIL_PLAN_BIND: return open_bind(op->words[0], READ_ONLY | MOUNT_ATTR_NOEXEC, ret_fd, reterr);
     case JAIL_PLAN_BIND_EXEC: return open_bind(op->words[0], READ_ONLY, ret_fd, reterr);
     case JAIL_PLAN_DEVICE:

@@ -113,11 +113,15 @@ int volumes_print(const struct launcher *launcher, struct buf *text, struct erro
     return 0;
 }
 
+bool volume_is_private(const char *name) {
+    return name[0] == JAIL_VOLUME_PRIVATE;
+}
+
 int volume_remove(const struct launcher *launcher, int peer_fd, const char *name, struct error *reterr) {
-    struct caller caller;
+    struct caller caller = {0};
     struct volume volume;
-    if (project_caller(launcher, peer_fd, &caller, reterr) < 0 || volume_find(launcher, name, &volume, reterr) < 0)
-        return -1;
+    if (!volume_is_private(name) && project_caller(launcher, peer_fd, &caller, reterr) < 0) return -1;
+    if (volume_find(launcher, name, &volume, reterr) < 0) return -1;
     if (caller.uid != volume.owner && caller.uid != 0)
         return error_set(reterr, E_NOT_FOUND, "there is no volume '%s'", name);
     if (unlinkat(launcher->volumes.folder_fd, volume.file, 0) < 0)

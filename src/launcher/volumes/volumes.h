@@ -57,7 +57,10 @@ bool volume_read_file_name(const char *file, struct volume *ret);
 int volume_find(const struct launcher *launcher, const char *name, struct volume *ret, struct error *reterr);
 /* A line for each: name, uid=, size=. */
 int volumes_print(const struct launcher *launcher, struct buf *text, struct error *reterr);
-/* By its owner, root or the service's own user. A sandbox that has it mounted keeps what it has until its end. */
+/* One that is a sandbox's /data, and goes with it. */
+bool volume_is_private(const char *name);
+/* By its owner or root; a private one by the daemon alone, with peer_fd -1. A sandbox that has it mounted keeps what it
+   has until its end. */
 int volume_remove(const struct launcher *launcher, int peer_fd, const char *name, struct error *reterr);
 
 /* ---- make.c ---- */
