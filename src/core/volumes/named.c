@@ -22,7 +22,7 @@ static bool is_private(const char *name) {
     return name[0] == JAIL_VOLUME_PRIVATE;
 }
 
-/* A sandbox's own is none that anybody names. */
+/* Callers name no sandbox's own. */
 static bool is_visible(const struct caller *caller, const struct named_volume *volume) {
     return !is_private(volume->facts.name) && (caller->role == ROLE_ADMIN || caller->uid == volume->facts.owner);
 }

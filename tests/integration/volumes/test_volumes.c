@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "leftovers.h"
@@ -281,6 +283,106 @@ static void images_are_out_of_the_daemons_reach(void **state) {
     world_do(world, "volume-remove", "{s:s}", "name", "apart");
 }
 
+/* ---- /data as a volume ---- */
+
+static void own_data_outlives_restarts_and_ends_with_its_sandbox(void **state) {
+    char folder[256];
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/volumes", world_home(world));
+    world_do(world, "create", "{s:s, s:s, s:i}", "id", "owner", "source", EXAMPLES "/counter_erl", "data_size_bytes",
+             16 << 20);
+    assert_int_equal(count_entries(folder), 1);
+    assert_says("owner", "file:write_file(\"/data/x\", <<\"1\">>), file:get_cwd().", "{ok,\"/data\"}");
+    assert_says("owner", "file:write_file(\"/data/big\", binary:copy(<<0>>, 32 bsl 20)).", "{error,enospc}");
+    assert_says("owner", "file:delete(\"/data/big\"), file:write_file(\"/tmp/y\", <<\"1\">>).", "ok");
+    json_t *list = world_op(world, "volumes", "{}");
+    assert_int_equal(json_array_size(list), 0); /* callers name no such volume */
+    json_decref(list);
+    world_do(world, "restart", "{s:s}", "id", "owner");
+    assert_says("owner", "file:read_file(\"/data/x\").", "{ok,<<\"1\">>}");
+    world_do(world, "limits", "{s:s, s:{s:s}}", "id", "owner", "set", "disk", "32M");
+    world_destroy(world, "owner");
+    assert_int_equal(count_entries(folder), 0);
+    assert_no_device_is_left();
+    json_decref(world_fails(world, "create", NULL, "{s:s, s:s, s:i}", "id", "bad", "source", "/nowhere",
+                            "data_size_bytes", 16 << 20));
+    assert_int_equal(count_entries(folder), 0);
+    json_decref(world_fails(world, "volume-create", "invalid_input", "{s:s}", "name", "_mine"));
+    json_decref(world_fails(world, "create", "not_found", "{s:s, s:s, s:[s]}", "id", "bad", "source",
+                            EXAMPLES "/counter_erl", "volumes", "_mine:/mnt/a"));
+}
+
+/* ---- cp ---- */
+
+static int run_cp(const char *from, const char *to) {
+    char command[1024];
+    snprintf(command, sizeof command, "%s/sandbox --home %s cp '%s' '%s' 2>/dev/null", BIN, world_home(world), from,
+             to);
+    int status = system(command);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void files_are_copied_both_ways(void **state) {
+    char from[256], back[256], file[300];
+    (void)state;
+    world_file(world, "tree/a", "one");
+    world_file(world, "tree/sub/b", "two");
+    world_file(world, "tree/sub/empty", "");
+    world_copy(world, "tree/large", "/proc/self/exe", 700000);
+    snprintf(from, sizeof from, "%s", world_path(world, "tree"));
+    snprintf(back, sizeof back, "%s", world_path(world, "back"));
+    create("copied", "high", volumes(make_folder("shared"), "/mnt/shared"));
+    assert_int_equal(run_cp(from, "copied:/data/tree"), 0);
+    assert_says("copied", "file:read_file(\"/data/tree/sub/b\").", "{ok,<<\"two\">>}");
+    assert_says("copied", "filelib:file_size(\"/data/tree/large\").", "700000");
+    assert_int_equal(run_cp("copied:/data/tree", back), 0);
+    snprintf(file, sizeof file, "cmp -s %s/large %s/large && cmp -s %s/sub/b %s/sub/b", from, back, from, back);
+    assert_int_equal(system(file), 0);
+    snprintf(file, sizeof file, "%s/a", from);
+    assert_int_equal(run_cp(file, "copied:/mnt/shared/"), 0);
+    snprintf(file, sizeof file, "%s/a", world_path(world, "shared"));
+    CLEANUP_FREE char *text = read_whole(file);
+    assert_string_equal(text, "one");
+    assert_int_equal(run_cp(from, back), 2); /* two places here */
+    world_destroy(world, "copied");
+}
+
+/* What a sandbox lays out leads the copy nowhere: not out of the sandbox's places, nor out of the destination. */
+static void a_hostile_sandbox_copies_nothing_else(void **state) {
+    char back[256], file[300];
+    (void)state;
+    snprintf(back, sizeof back, "%s", world_path(world, "trap"));
+    create("hostile", "low", json_array());
+    assert_says(
+        "hostile",
+        "ok = file:make_dir(\"/data/t\"), ok = file:make_symlink(\"/etc\", \"/data/t/etc\"),"
+        "ok = file:make_symlink(\"/etc/passwd\", \"/data/t/passwd\"), ok = file:write_file(\"/data/t/good\", <<>>),"
+        "ok = file:write_file(<<\"/data/t/\\e[2J\">>, <<>>), ok = file:write_file(<<\"/data/t/\", 255>>, <<>>),"
+        "os:cmd(\"mkfifo /data/t/pipe\").",
+        "[]");
+    assert_int_equal(run_cp("hostile:/data/t", back), 1); /* and says what was left out */
+    assert_int_equal(count_entries(back), 1);
+    snprintf(file, sizeof file, "%s/good", back);
+    assert_int_equal(access(file, F_OK), 0);
+    static const char *const places[] = {"/data/t/etc/passwd", "/etc/passwd", "/data/../etc/passwd", "/tmp/x",
+                                         "/proc/1/status",     "/data/t/pipe"};
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+        snprintf(file, sizeof file, "hostile:%s", places[i]);
+        assert_int_not_equal(run_cp(file, world_path(world, "got")), 0);
+        assert_int_not_equal(access(world_path(world, "got"), F_OK), 0);
+    }
+    json_decref(world_fails(world, "file-write", "invalid_input", "{s:s, s:s, s:s}", "id", "hostile", "path",
+                            "/data/t/passwd", "data", "eA=="));
+    json_decref(world_fails(world, "file-write", "invalid_input", "{s:s, s:s, s:s}", "id", "hostile", "path",
+                            "/data/t/pipe", "data", "eA=="));
+    json_decref(world_fails(world, "file-write", "invalid_input", "{s:s, s:s, s:s}", "id", "hostile", "path", "/data/x",
+                            "data", "!"));
+    /* A link that waits where the copy would go is not followed either. */
+    assert_int_equal(symlink("/nowhere/at/all", world_path(world, "waiting")), 0);
+    assert_int_not_equal(run_cp("hostile:/data/t/good", world_path(world, "waiting")), 0);
+    world_destroy(world, "hostile");
+}
+
 static void nothing_is_left_of_permissions(void **state) {
     struct footprint *footprint = footprint_take(world_home(world));
     (void)state;
@@ -300,6 +402,9 @@ int main(void) {
         cmocka_unit_test(a_damaged_image_is_told),
         cmocka_unit_test(bad_volumes_are_refused),
         cmocka_unit_test(images_are_out_of_the_daemons_reach),
+        cmocka_unit_test(own_data_outlives_restarts_and_ends_with_its_sandbox),
+        cmocka_unit_test(files_are_copied_both_ways),
+        cmocka_unit_test(a_hostile_sandbox_copies_nothing_else),
         cmocka_unit_test(volumes_outlive_the_service),
         cmocka_unit_test(nothing_is_left_of_permissions),
     };

@@ -86,7 +86,7 @@ static void person_end(struct person *person) {
     fd_close(person->peer_fd);
 }
 
-/* Whether somebody with this uid, who holds that open, may hand the folder over. */
+/* Whether a process with this uid, which holds that open, may hand the folder over. */
 static bool grant(uid_t uid, const char *held, const char *name, const char *path, const char *access) {
     char rest[320];
     struct person person = person_start(uid, held);
