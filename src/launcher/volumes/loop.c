@@ -31,9 +31,9 @@ static bool is_backed_by(int loop_fd, const struct stat *image) {
            info.lo_inode == image->st_ino;
 }
 
-static int open_device(const char *name, char ret_path[32]) {
+static int open_device(const char *name, int access_mode, char ret_path[32]) {
     snprintf(ret_path, 32, "/dev/%.16s", name);
-    return open(ret_path, O_RDWR | O_CLOEXEC);
+    return open(ret_path, access_mode | O_CLOEXEC);
 }
 
 /* While it is open it is not given to another image. */
@@ -44,7 +44,7 @@ static int find_attached(const struct stat *image, char ret_path[32]) {
         char in_use[64];
         snprintf(in_use, sizeof in_use, "/sys/block/%.20s/loop", entry->d_name);
         if (!string_starts(entry->d_name, "loop") || access(in_use, F_OK) < 0) continue;
-        CLEANUP_FD int fd = open_device(entry->d_name, ret_path);
+        CLEANUP_FD int fd = open_device(entry->d_name, O_RDONLY, ret_path);
         if (fd >= 0 && is_backed_by(fd, image)) found_fd = take_fd(&fd);
     }
     if (listing) closedir(listing);
@@ -57,7 +57,7 @@ static int attach_free(int control_fd, int image_fd, char ret_path[32]) {
     int number = ioctl(control_fd, LOOP_CTL_GET_FREE);
     if (number < 0) return -1;
     snprintf(name, sizeof name, "loop%d", number);
-    CLEANUP_FD int fd = open_device(name, ret_path);
+    CLEANUP_FD int fd = open_device(name, O_RDWR, ret_path);
     return fd < 0 || ioctl(fd, LOOP_CONFIGURE, &config) < 0 ? -1 : take_fd(&fd);
 }
 

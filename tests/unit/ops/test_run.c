@@ -100,6 +100,9 @@ static void a_row_runs_its_own_function(void **state) {
         if (ops_param(op, "action")) json_object_set_new(params, "action", json_string("on"));
         if (ops_param(op, "target")) json_object_set_new(params, "target", json_string("a"));
         if (ops_param(op, "task")) json_object_set_new(params, "task", json_pack("[s]", "help"));
+        if (ops_param(op, "name")) json_object_set_new(params, "name", json_string("a"));
+        if (ops_param(op, "data") && ops_param(op, "data")->type == OP_TEXT)
+            json_object_set_new(params, "data", json_string(""));
         if (ops_param(op, "module")) json_object_set_new(params, "module", json_string("a"));
         call = run_as(ROLE_ADMIN, op->name, params, NULL);
         assert_non_null(call.function);
