@@ -6,6 +6,7 @@
 #include "base/data/base64.h"
 #include "base/data/buf.h"
 #include "base/data/map.h"
+#include "base/data/mount_text.h"
 #include "base/data/utf8.h"
 #include "base/error.h"
 #include "base/io/fd_pass.h"

@@ -140,6 +140,19 @@ static int add_text(json_t *params, const struct op_param *param, const char *wo
     return 0;
 }
 
+/* A folder by its real path, as the service wants it; a volume by its name, as it is. */
+static int add_mount(json_t *params, const struct op_param *param, const char *word, struct error *reterr) {
+    struct mount_text mount;
+    char path[PATH_MAX];
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    int result = mount_text_parse(word, &mount, reterr);
+    bool is_folder = result == 0 && mount_text_is_folder(mount.source);
+    if (is_folder) result = args_absolute_path(mount.source, path, reterr);
+    if (result < 0) return result;
+    buf_printf(&text, "%s:%s%s", is_folder ? path : mount.source, mount.place, mount.is_read_only ? ":ro" : "");
+    return add_text(params, param, buf_string(&text), reterr);
+}
+
 static int add_pair(json_t *params, const struct op_param *param, const char *word, struct error *reterr) {
     size_t size = strcspn(word, "=");
     if (!word[size] || size == 0) return error_set(reterr, E_INVALID, "\"%.64s\" is not NAME=VALUE", word);
@@ -168,6 +181,7 @@ static int add_value(struct parse *parse, const struct op_param *param, const ch
     json_t *params = parse->into->params;
     if (param->type == OP_TEXTS || param->type == OP_WORDS || param->type == OP_EXPRESSIONS || param->type == OP_PATHS)
         return add_text(params, param, word, reterr);
+    if (param->type == OP_MOUNTS) return add_mount(params, param, word, reterr);
     if (param->type == OP_PAIRS) return add_pair(params, param, word, reterr);
     if (param->type == OP_FILES) return add_file(params, param, word, reterr);
     if (json_object_get(params, param->name)) return error_set(reterr, E_INVALID, "given twice");
@@ -212,9 +226,9 @@ static int unknown_flag(const struct parse *parse, const char *word, struct erro
 }
 
 static const char *long_flag(const char *word) {
-    static const struct { const char *word, *flag; } short_flags[] = {{"-e", "--env"}, {"-p", "--publish"}};
+    static const char *const short_flags[][2] = {{"-e", "--env"}, {"-p", "--publish"}, {"-v", "--volume"}};
     for (size_t i = 0; i < ARRAY_SIZE(short_flags); i++)
-        if (strcmp(short_flags[i].word, word) == 0) return short_flags[i].flag;
+        if (strcmp(word, short_flags[i][0]) == 0) return short_flags[i][1];
     return word;
 }
 

@@ -197,7 +197,7 @@ verb_fn verb_reload, verb_versions, verb_export;                                
 verb_fn verb_watch;                                                               /* verbs_watch.c */
 verb_fn verb_eval, verb_run, verb_mix, verb_events, verb_logs;                    /* verbs_stream.c */
 verb_fn verb_doctor, verb_profiles, verb_shutdown, verb_toolchains, verb_version; /* verbs_service.c */
-verb_fn verb_reload_config;                                                       /* verbs_service.c */
+verb_fn verb_reload_config, verb_volumes;                                         /* verbs_service.c */
 verb_fn verb_quotas;                                                              /* verbs_quotas.c */
 verb_fn verb_audit;                                                               /* verbs_audit.c */
 verb_fn verb_scan;                                                                /* verbs_scan.c */
@@ -207,6 +207,8 @@ verb_fn verb_demo;                                                              
 
 /* A command that is no operation. */
 typedef int command_fn(struct cli *cli, int count, char **words);
+bool cp_name_is_safe(const char *name);                  /* of an entry that a sandbox tells */
+command_fn command_cp;                                   /* verbs_cp.c */
 command_fn command_help, command_op, command_completion; /* verbs_ops.c, completion.c */
 
 struct command {

@@ -43,10 +43,12 @@ static const struct {
     {"profiles", verb_profiles},
     {"quotas", verb_quotas},
     {"toolchains", verb_toolchains},
+    {"volumes", verb_volumes},
     {"reload-config", verb_reload_config},
 };
 
 static const struct command commands[] = {
+    {"cp", "cp SRC DST", "Copy files and folders; SRC or DST is ID:PATH, below /data or /mnt of a sandbox", command_cp},
     {"op", "op NAME K=V…", "Run any operation by its name", command_op},
     {"completion", "completion bash", "Print a script that completes commands", command_completion},
     {"help", "help [COMMAND]", "Show this text, or that of a command", command_help},
@@ -100,6 +102,21 @@ static bool asks_for_help(int count, char **words) {
     return false;
 }
 
+/* `volume create` and the like, which are operations of their own. */
+static const struct op *find_in_family(int count, char **words) {
+    static const struct {
+        const char *family, *word, *op;
+    } members[] = {{"volume", "create", "volume-create"},
+                   {"volume", "remove", "volume-remove"},
+                   {"volume", "rm", "volume-remove"},
+                   {"volume", "list", "volumes"},
+                   {"volume", "ls", "volumes"}};
+    for (size_t i = 0; count > 1 && i < ARRAY_SIZE(members); i++)
+        if (strcmp(members[i].family, words[0]) == 0 && strcmp(members[i].word, words[1]) == 0)
+            return ops_find(members[i].op);
+    return NULL;
+}
+
 static int dispatch(struct cli *cli, int count, char **words) {
     struct error error;
     while (count > 0 && words[0][0] == '-' && !cli->wants_help) {
@@ -114,8 +131,9 @@ static int dispatch(struct cli *cli, int count, char **words) {
         usage_print_all(stderr);
         return error_kind(E_INVALID)->exit_code;
     }
-    const struct op *op = ops_find(words[0]);
+    const struct op *op = ops_find(words[0]), *member = find_in_family(count, words);
     const struct command *command = commands_find(words[0]);
+    if (member) return run_op(cli, member, count - 2, words + 2);
     if (op) return run_op(cli, op, count - 1, words + 1);
     if (command && asks_for_help(count - 1, words + 1)) return command_help(cli, count, words);
     if (command) return command->run(cli, count - 1, words + 1);

@@ -8,12 +8,25 @@ enum { WORD_MAX_BYTES = 48, NEAR_ENOUGH = 2, PLACEHOLDER_BYTES = 64 };
 /* ---- usage lines ---- */
 
 static const char *const type_words[OP_TYPE_COUNT] = {
-    [OP_TEXT] = "TEXT",  [OP_ID] = "ID",         [OP_PATH] = "PATH",
-    [OP_NAME] = "NAME",  [OP_MODULE] = "MODULE", [OP_INTEGER] = "N",
-    [OP_SIZE] = "64M",   [OP_DURATION] = "5s",   [OP_PERCENT] = "50%",
-    [OP_BOOLEAN] = "",   [OP_CHOICE] = NULL,     [OP_RESTART] = "never|on-failure[:N]|always",
-    [OP_TEXTS] = "NAME", [OP_PATHS] = "PATH",    [OP_EXPRESSIONS] = "EXPR",
-    [OP_PAIRS] = "K=V",  [OP_FILES] = "FILE",    [OP_WORDS] = "ARG",
+    [OP_TEXT] = "TEXT",
+    [OP_ID] = "ID",
+    [OP_PATH] = "PATH",
+    [OP_NAME] = "NAME",
+    [OP_MODULE] = "MODULE",
+    [OP_INTEGER] = "N",
+    [OP_SIZE] = "64M",
+    [OP_DURATION] = "5s",
+    [OP_PERCENT] = "50%",
+    [OP_BOOLEAN] = "",
+    [OP_CHOICE] = NULL,
+    [OP_RESTART] = "never|on-failure[:N]|always",
+    [OP_TEXTS] = "NAME",
+    [OP_PATHS] = "PATH",
+    [OP_EXPRESSIONS] = "EXPR",
+    [OP_PAIRS] = "K=V",
+    [OP_FILES] = "FILE",
+    [OP_WORDS] = "ARG",
+    [OP_MOUNTS] = "DIR:PATH[:ro]",
 };
 
 static const char *value_word(const struct op_param *param) {

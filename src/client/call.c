@@ -244,6 +244,8 @@ int client_call(struct sbx *sbx, struct call *call, json_t **ret, struct error *
     json_t *params = NULL;
     int result = ops_check(call->op, call->params, &params, reterr);
     if (result < 0) return result;
+    CLEANUP(folders_let_go) struct held_folders held;
+    folders_hold(call->op, params, &held);
     call->deadline_ms = deadline_of(sbx, call->op);
     result = call->op->shape == OP_LIST ? ask_list(sbx, call, params, ret, reterr)
                                         : ask_object(sbx, call, params, ret, reterr);

@@ -59,6 +59,18 @@ bool direct_connect(struct sbx *sbx, const struct op *op, const struct http_wait
 int direct_exchange(int fd, const struct op *op, const json_t *params, const struct http_wait *wait, struct buf *in,
                     struct error *reterr);
 
+/* ---- hold.c: folders that are handed over ---- */
+
+enum { HELD_FOLDERS_MAX = 16 };
+
+struct held_folders {
+    int fds[HELD_FOLDERS_MAX];
+    size_t count;
+};
+
+void folders_hold(const struct op *op, const json_t *params, struct held_folders *ret);
+void folders_let_go(struct held_folders *held);
+
 /* ---- target.c: parameters as HTTP carries them ---- */
 
 struct target {

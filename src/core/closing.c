@@ -6,6 +6,7 @@
 #include "core/network/names.h"
 #include "core/queue.h"
 #include "core/sandbox/sandbox.h"
+#include "core/volumes/volumes.h"
 #include "core/watch/watching.h"
 #include "webhook/webhook.h"
 
@@ -44,6 +45,7 @@ static void finish_close(void *data) {
     feed_release(engine->trail.feed);
     guard_profiles_free(&engine->profiles);
     settings_free_retired(engine);
+    volumes_forget(engine);
     json_decref(engine->scans);
     compiler_free(engine->compiler);
     ledger_free(&engine->builds.ledger);

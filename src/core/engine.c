@@ -11,6 +11,7 @@
 #include "core/sandbox/sandbox.h"
 #include "core/sandbox/tree.h"
 #include "core/toolchains/own.h"
+#include "core/volumes/volumes.h"
 #include "core/watch/watching.h"
 
 #include <dirent.h>
@@ -147,6 +148,8 @@ static void on_link_up(void *data, const struct jail_features *features) {
         return;
     }
     own_sweep_permissions(engine);
+    volumes_sweep(engine);
+    volumes_learn(engine);
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox)) settle(sandbox);
     toolchain_need(toolchains_default(engine), on_first_probe, engine);
 }

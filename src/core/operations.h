@@ -34,6 +34,13 @@
     X(audit)                                                                                                           \
     X(profiles)                                                                                                        \
     X(toolchains)                                                                                                      \
+    X(file_list)                                                                                                       \
+    X(file_read)                                                                                                       \
+    X(file_write)                                                                                                      \
+    X(file_mkdir)                                                                                                      \
+    X(volumes)                                                                                                         \
+    X(volume_create)                                                                                                   \
+    X(volume_remove)                                                                                                   \
     X(quotas)                                                                                                          \
     X(doctor)                                                                                                          \
     X(health)                                                                                                          \

@@ -18,8 +18,16 @@ enum {
     JAIL_MESSAGE_BYTES = 128 * 1024, /* the longest message on the launcher's socket, plan included */
     JAIL_NODES_MAX = 4096,           /* of one launcher */
     JAIL_PROJECTS_MAX = 256,         /* open at once; one caller has its share of them, see base/schedule/share.h */
+    JAIL_VOLUMES_MAX = 1024,         /* named volumes of one home */
+    JAIL_VOLUMES_MAKING_MAX = 8,     /* that are made at once */
     JAIL_DISKS = 2,                  /* /data and /tmp */
 };
+
+#define JAIL_DATA "/data"               /* what a sandbox writes for itself */
+#define JAIL_VOLUME_PRIVATE '_'         /* what the name of a sandbox's own begins with */
+#define JAIL_VOLUME_LEAST (16ULL << 20) /* of a named volume */
+#define JAIL_VOLUME_MOST (1ULL << 40)
+#define JAIL_VOLUMES "/mnt" /* where folders and volumes are mounted, besides below /data */
 
 /* Of the daemon itself: what `daemon-memory` may say. */
 #define JAIL_DAEMON_MEMORY_LEAST (128ULL << 20)
@@ -140,6 +148,7 @@ const struct jail_profile *jail_profile_find(const char *name); /* NULL when unk
     X(CPU, "cpu_limit", "CPU time bounded")                                                                            \
     X(TASKS, "task_limit", "processes and threads bounded")                                                            \
     X(FREEZER, "freezer", "freezing a node whole, instead of stopping its processes by signals")                       \
+    X(VOLUMES, "volumes", "named volumes, whose size the kernel holds; takes root, loop devices and mkfs.ext4")        \
     X(IDMAP, "idmapped_project", "a project bound without a copy")                                                     \
     X(EGRESS, "egress",                                                                                                \
       "connections to the outside, filtered and counted, for profiles that allow them; takes root, /dev/net/tun, "     \
@@ -181,6 +190,7 @@ enum jail_plan_verb {
     JAIL_PLAN_TOOLCHAIN, /* token of an opened toolchain, target: as that, opened with its owner's rights */
     JAIL_PLAN_DEVICE,    /* null | zero | urandom under /dev */
     JAIL_PLAN_TMPFS,     /* target, percent: writable by the node, with so much of what limits its files */
+    JAIL_PLAN_VOLUME,    /* name of a volume, /data: it is the node's, in place of a tmpfs */
     JAIL_PLAN_DIRECTORY, /* an empty read-only directory, a place to mount at later */
     JAIL_PLAN_PROC,      /* mount /proc where the kernel allows it */
     JAIL_PLAN_READ,      /* Landlock: read below */
@@ -232,7 +242,9 @@ struct jail_request {
     const char *const *argv;
     const char *const *env;
     const char *program;
-    unsigned execs; /* how many execve the program needs; ignored when the profile may exec */
+    const char *data_volume; /* what /data is; NULL: a tmpfs */
+    bool takes_volumes;      /* it has a place for folders and volumes that are mounted later */
+    unsigned execs;          /* how many execve the program needs; ignored when the profile may exec */
 };
 
 /* profile + limits + features → plan. Pure. *ret_lost gets a bit for each guarantee that this host can't give. */

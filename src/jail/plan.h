@@ -36,6 +36,7 @@ int plan_limits(const struct jail_plan *plan, struct jail_limits *ret, struct er
 int plan_check(const struct jail_plan *plan, struct error *reterr);
 /* The same of a plan that only says what a running node is given. */
 int plan_check_equipment(const struct jail_plan *plan, struct error *reterr);
-bool path_is_clean(const char *path); /* absolute, no "", "." or ".." in it, not "/" itself */
+bool plan_is_volume_place(const char *path); /* clean, and below /mnt or /data: where folders and volumes are mounted */
+bool path_is_clean(const char *path);        /* absolute, no "", "." or ".." in it, not "/" itself */
 
 #endif

@@ -98,13 +98,23 @@ static void add_binds(struct draft *draft) {
     }
 }
 
+/* Where /data is a volume, all of what the limit of the disk allows is /tmp's. */
+static void add_disks(struct draft *draft) {
+    const char *volume = draft->request->data_volume;
+    if (volume)
+        add(draft, JAIL_PLAN_VOLUME, volume, JAIL_DATA, 0);
+    else
+        add(draft, JAIL_PLAN_TMPFS, plan_disks[0], NULL, DATA_PERCENT);
+    add(draft, JAIL_PLAN_TMPFS, plan_disks[1], NULL, volume ? 100 : 100 - DATA_PERCENT);
+}
+
 static void add_root(struct draft *draft) {
     add_binds(draft);
     for (size_t i = 0; i < PLAN_DEVICES; i++) add(draft, JAIL_PLAN_DEVICE, plan_devices[i], NULL, 0);
-    add(draft, JAIL_PLAN_TMPFS, plan_disks[0], NULL, DATA_PERCENT);
-    add(draft, JAIL_PLAN_TMPFS, plan_disks[1], NULL, 100 - DATA_PERCENT);
+    add_disks(draft);
     for (const char *const *path = draft->request->directories; path && *path; path++)
         add(draft, JAIL_PLAN_DIRECTORY, *path, NULL, 0);
+    if (draft->request->takes_volumes) add(draft, JAIL_PLAN_DIRECTORY, JAIL_VOLUMES, NULL, 0);
     add(draft, JAIL_PLAN_PROC, NULL, NULL, 0);
 }
 
@@ -140,6 +150,7 @@ static void add_execute_rules(struct draft *draft) {
     const struct jail_request *request = draft->request;
     for (size_t i = 0; request->profile->may_exec && i < ARRAY_SIZE(system_directories); i++)
         add(draft, JAIL_PLAN_EXECUTE, system_directories[i], NULL, 0);
+    if (request->profile->may_exec && request->takes_volumes) add(draft, JAIL_PLAN_EXECUTE, JAIL_VOLUMES, NULL, 0);
     for (size_t i = 0; i < request->bind_count; i++)
         if (request->binds[i].executable && is_loader(request->binds[i].target))
             add(draft, JAIL_PLAN_EXECUTE, request->binds[i].target, NULL, 0);
@@ -152,6 +163,8 @@ static void add_landlock(struct draft *draft) {
     add_read_rules(draft);
     add(draft, JAIL_PLAN_WRITE, "/data", NULL, 0);
     add(draft, JAIL_PLAN_WRITE, "/tmp", NULL, 0);
+    /* What is mounted below comes later: a rule on the directory above goes on to hold. */
+    if (draft->request->takes_volumes) add(draft, JAIL_PLAN_WRITE, JAIL_VOLUMES, NULL, 0);
     add_execute_rules(draft);
 }
 

@@ -7,7 +7,7 @@
 
 enum { MOUNTS_MAX = PLAN_BINDS_MAX, HOSTNAME_MAX = 64, ENV_MAX = 256, ARGUMENTS_MAX = 1024 };
 
-const char *const plan_disks[JAIL_DISKS] = {"/data", "/tmp"};
+const char *const plan_disks[JAIL_DISKS] = {JAIL_DATA, "/tmp"};
 const char *const plan_devices[PLAN_DEVICES] = {"null", "zero", "urandom"};
 
 bool path_is_clean(const char *path) {
@@ -21,6 +21,10 @@ bool path_is_clean(const char *path) {
         at = name + length;
     }
     return true;
+}
+
+bool plan_is_volume_place(const char *path) {
+    return path_is_clean(path) && (string_starts(path, JAIL_VOLUMES "/") || string_starts(path, JAIL_DATA "/"));
 }
 
 static bool is_one_of(const char *word, const char *const *words, size_t count) {
@@ -56,6 +60,10 @@ static bool is_disk(const char *word) {
     return is_one_of(word, plan_disks, JAIL_DISKS);
 }
 
+static bool is_data(const char *word) {
+    return strcmp(word, JAIL_DATA) == 0;
+}
+
 static bool is_device(const char *word) {
     return is_one_of(word, plan_devices, PLAN_DEVICES);
 }
@@ -82,6 +90,7 @@ static const struct plan_verb verbs[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_TOOLCHAIN] = {"toolchain", .operands = {plan_name_is_valid, path_is_clean}, .times = 4},
     [JAIL_PLAN_DEVICE] = {"device", .operands = {is_device}, .times = 8},
     [JAIL_PLAN_TMPFS] = {"tmpfs", .operands = {is_disk}, .least = 1, .most = 100, .times = JAIL_DISKS},
+    [JAIL_PLAN_VOLUME] = {"volume", .operands = {plan_name_is_valid, is_data}, .times = 1},
     [JAIL_PLAN_DIRECTORY] = {"directory", .operands = {path_is_clean}, .times = MOUNTS_MAX},
     [JAIL_PLAN_PROC] = {"proc", .times = 1},
     [JAIL_PLAN_READ] = {"read", .operands = {path_is_clean}, .times = MOUNTS_MAX},

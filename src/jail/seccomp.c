@@ -48,6 +48,7 @@ int seccomp_refusal(int nr) {
 
 static uint32_t action_of(const struct dialect *dialect, enum syscall_action action, int nr) {
     if (action == SYSCALL_ALLOW || (action == SYSCALL_EXEC && !dialect->exec_counted)) return SCMP_ACT_ALLOW;
+    if (action == SYSCALL_REFUSE) return SCMP_ACT_ERRNO(EPERM);
     if (action == SYSCALL_PRETEND) return SCMP_ACT_ERRNO(0);
     return dialect->quiet ? SCMP_ACT_ERRNO((uint16_t)seccomp_refusal(nr)) : SCMP_ACT_NOTIFY;
 }

@@ -1,6 +1,7 @@
 /* The system calls that nodes may make, by set, as data. */
 #include "jail/syscalls.h"
 
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
 #include <linux/sockios.h>
@@ -9,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/base.h"
 
@@ -29,12 +31,12 @@ static const struct syscall_group groups[] = {
     {EVERY, ALLOW,
      "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range dup dup2 dup3 "
      "fcntl flock sync_file_range ftruncate fallocate fadvise64 sendfile copy_file_range fstat fstatfs "
-     "getdents getdents64 fchdir fchmod fchown futimesat readahead"},
+     "getdents getdents64 fchdir fchown futimesat readahead"},
     /* files by name; what they may name is Landlock's and the mounts' matter */
     {EVERY, ALLOW,
-     "open openat openat2 creat stat lstat newfstatat statx statfs access faccessat faccessat2 readlink readlinkat "
-     "mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat truncate chmod "
-     "fchmodat chown lchown fchownat utime utimes utimensat getcwd chdir umask"},
+     "stat lstat newfstatat statx statfs access faccessat faccessat2 readlink readlinkat "
+     "mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat truncate "
+     "chown lchown fchownat utime utimes utimensat getcwd chdir umask"},
     /* waiting */
     {EVERY, ALLOW,
      "poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd "
@@ -60,7 +62,7 @@ static const struct syscall_group groups[] = {
      "sendmsg sendmmsg recvfrom recvmsg recvmmsg"},
     /* what shells and ordinary programs want besides */
     {OPEN, ALLOW,
-     "inotify_init inotify_init1 inotify_add_watch inotify_rm_watch splice tee mknod mknodat getxattr "
+     "inotify_init inotify_init1 inotify_add_watch inotify_rm_watch splice tee getxattr "
      "lgetxattr fgetxattr listxattr llistxattr flistxattr setpriority ioprio_get pidfd_open pidfd_send_signal mlock "
      "munlock mlock2 shmget shmat shmdt shmctl semget semop semtimedop semctl"},
 
@@ -126,6 +128,32 @@ static const struct syscall_group groups[] = {
         }                                                                                                              \
     }
 
+/* A file whose mode makes it another user's or group's program: in a folder of the caller's it would be the caller's.
+ */
+#define SET_ID (S_ISUID | S_ISGID)
+#define TMPFILE_FLAG (O_TMPFILE & ~O_DIRECTORY)
+#define MODE(sets, name, mode)                                                                                         \
+    {name, sets, ALLOW, 1, {{MASKED(mode, SET_ID, 0)}}},                                                               \
+        {name, sets, SYSCALL_REFUSE, 1, {{MASKED(mode, S_ISUID, S_ISUID)}}}, {                                         \
+        name, sets, SYSCALL_REFUSE, 1, {                                                                               \
+            { MASKED(mode, SET_ID, S_ISGID) }                                                                          \
+        }                                                                                                              \
+    }
+/* A mode counts where a file is made; elsewhere the argument is whatever the register holds. */
+#define MAKING (O_CREAT | TMPFILE_FLAG)
+#define MADE_BY(name, flags, how, mode)                                                                                \
+    {name, EVERY, ALLOW, 2, {{MASKED(flags, MAKING, how)}, {MASKED(mode, SET_ID, 0)}}},                                \
+        {name, EVERY, SYSCALL_REFUSE, 2, {{MASKED(flags, MAKING, how)}, {MASKED(mode, S_ISUID, S_ISUID)}}}, {          \
+        name, EVERY, SYSCALL_REFUSE, 2, {                                                                              \
+            {MASKED(flags, MAKING, how)}, {                                                                            \
+                MASKED(mode, SET_ID, S_ISGID)                                                                          \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+#define OPENING(name, flags, mode)                                                                                     \
+    {name, EVERY, ALLOW, 1, {{MASKED(flags, MAKING, 0)}}}, MADE_BY(name, flags, O_CREAT, mode),                        \
+        MADE_BY(name, flags, TMPFILE_FLAG, mode), MADE_BY(name, flags, MAKING, mode)
+
 #define NEW_NAMESPACES                                                                                                 \
     (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
 #define TYPE_MASK 0xf /* a socket's type without its flags, as the kernel takes it apart */
@@ -140,6 +168,16 @@ static const struct syscall_rule rules[] = {
     {CLONE_FLAG(CLONE_NEWUSER)},
     {CLONE_FLAG(CLONE_NEWPID)},
     {CLONE_FLAG(CLONE_NEWNET)},
+
+    /* openat2 passes modes in memory: it stays unknown, and programs fall back to openat. */
+    OPENING("open", 1, 2),
+    OPENING("openat", 2, 3),
+    MODE(EVERY, "creat", 1),
+    MODE(EVERY, "chmod", 1),
+    MODE(EVERY, "fchmod", 1),
+    MODE(EVERY, "fchmodat", 2),
+    MODE(OPEN, "mknod", 1),
+    MODE(OPEN, "mknodat", 2),
 
     /* Its limits are the launcher's to change: the node may look at them only. */
     {"prlimit64", EVERY, ALLOW, 1, {{IS(2, 0)}}},

@@ -19,6 +19,7 @@ enum syscall_action {
     SYSCALL_ALLOW,
     SYSCALL_NOTIFY,  /* the launcher is asked: it refuses and reports */
     SYSCALL_EXEC,    /* the launcher is asked when programs are counted, else allowed */
+    SYSCALL_REFUSE,  /* EPERM, and no word of it */
     SYSCALL_PRETEND, /* nothing is done, and the caller is told that it was */
 };
 

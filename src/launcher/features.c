@@ -17,6 +17,7 @@
 #include "launcher/cgroup/cgroup.h"
 #include "launcher/egress/rules.h"
 #include "launcher/features.h"
+#include "launcher/volumes/volumes.h"
 
 #define BIT(guarantee) (1u << JAIL_GUARANTEE_##guarantee)
 
@@ -150,6 +151,7 @@ void features_probe(struct jail_features *ret) {
     features.guarantees = try_processes(features.root);
     cgroup_host_find("/sys/fs/cgroup", features.root, &cgroups);
     features_note_cgroups(&features, &cgroups);
+    if (features.root && volumes_are_possible()) features.guarantees |= BIT(VOLUMES);
     if (features.root && egress_is_possible()) features.guarantees |= BIT(EGRESS);
     if (features.landlock_abi) features.guarantees |= BIT(LANDLOCK);
     *ret = features;

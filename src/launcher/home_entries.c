@@ -21,6 +21,7 @@ static const struct {
     {"store", false},         /* builds and caches */
     {"nodes", false},         /* sockets of nodes */
     {"toolchain", false},     /* boot files, by toolchain */
+    {"volumes", false},       /* images of named volumes: root's */
     {"launcher", false},      /* records of nodes, without root */
 };
 

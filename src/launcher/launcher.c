@@ -33,6 +33,7 @@ struct launcher *launcher_new(void) {
     launcher->opener = (struct opener){.socket_fd = -1, .pidfd = -1, .file_fd = -1};
     launcher->daemon.pidfd = -1;
     egress_init(&launcher->egress);
+    volumes_init(&launcher->volumes);
     return launcher;
 }
 
@@ -91,6 +92,7 @@ int launcher_open(struct launcher *launcher, const char *home, struct error *ret
     if (launcher->root && setgroups(0, NULL) < 0) return error_errno(reterr, errno, "drop groups");
     if (home_open(launcher, home, reterr) < 0) return -1;
     launcher_log_open(launcher);
+    if (volumes_open(launcher, reterr) < 0) return -1;
     /* The folder we were started in is private: a helper's /proc/self/cwd would lead there. */
     if (chdir("/") < 0) return error_errno(reterr, errno, "go to /");
     features_probe(&launcher->features);
@@ -124,6 +126,7 @@ void launcher_close(struct launcher *launcher) {
             fd_close(launcher->nodes.items[i].listener_fd);
             free(launcher->nodes.items[i].egress);
         }
+    volumes_close(launcher);
     project_release_all(launcher);
     ports_close(launcher);
     helper_forget_dying(launcher);

@@ -15,6 +15,7 @@
 #include "launcher/server.h"
 #include "launcher/start/spawn.h"
 #include "launcher/start/userns.h"
+#include "launcher/volumes/volumes.h"
 
 enum { EXIT_USAGE = 2, EXIT_CONFLICT = 4 };
 
@@ -56,6 +57,7 @@ struct launcher {
     uint64_t project_serial;
     struct opener opener;
     struct helpers helpers;
+    struct volumes volumes;
 
     struct launcher_ports ports;
     struct jail_port_ranges publish_ranges, connect_ranges; /* what the operator allows */
@@ -79,6 +81,7 @@ enum source {
     SOURCE_NOTIFY,    /* a node's listener; the index is the node's */
     SOURCE_PATH,      /* what a refused call was made with; the index is the node's */
     SOURCE_DEATH,     /* a node's pidfd, while it is buried */
+    SOURCE_VOLUME,    /* that one was made; the index is its making's */
     SOURCE_PROJECT,   /* a helper's answer; the index is the project's */
     SOURCE_REFUSALS,  /* packets that egress refused */
     SOURCE_ADDRESSES, /* the host's own have changed */

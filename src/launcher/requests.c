@@ -7,6 +7,7 @@
 #include "launcher/cgroup/cgroup.h"
 #include "launcher/egress/egress.h"
 #include "launcher/launcher.h"
+#include "launcher/nodes/files.h"
 #include "launcher/nodes/nodes.h"
 #include "launcher/ports/ports.h"
 #include "launcher/project/project.h"
@@ -197,7 +198,8 @@ static int collect_binds(const struct jail_plan *plan, struct jailed_bind ret[PL
         const struct jail_plan_op *op = &plan->ops[i];
         if (op->verb != JAIL_PLAN_BIND && op->verb != JAIL_PLAN_BIND_EXEC) continue;
         if (count == PLAN_BINDS_MAX) return error_set(reterr, E_INVALID, "more than %d mounts at once", PLAN_BINDS_MAX);
-        ret[count++] = (struct jailed_bind){op->words[0], op->words[1], op->verb == JAIL_PLAN_BIND_EXEC};
+        ret[count++] = (struct jailed_bind){
+            .source = op->words[0], .target = op->words[1], .executable = op->verb == JAIL_PLAN_BIND_EXEC};
     }
     *ret_count = count;
     return 0;
@@ -233,18 +235,32 @@ static bool is_place_of(const struct call *call, const char *path) {
     return !below || (path_is_clean(below) && project_is_below(path, below));
 }
 
+static enum grant_kind grant_kind_of(const struct call *call) {
+    uint64_t toolchain = 0, folder = 0;
+    wire_message_number(call->message, "toolchain", &toolchain);
+    wire_message_number(call->message, "folder", &folder);
+    return folder ? GRANT_FOLDER : toolchain ? GRANT_TOOLCHAIN : GRANT_SOURCE;
+}
+
 /* A path as the caller at hand, or a name as the user that gave a standing permission under it. */
 static void handle_project(const struct call *call) {
     const char *what = operand(call, 0);
-    uint64_t sign = 0, toolchain = 0;
+    uint64_t sign = 0;
     wire_message_number(call->message, "sign", &sign);
-    wire_message_number(call->message, "toolchain", &toolchain);
     if (what && plan_name_is_valid(what) && call->fd < 0)
-        project_open_granted(call->launcher, call->request, what, toolchain, sign);
+        project_open_granted(call->launcher, call->request, what, grant_kind_of(call), sign);
     else if (!what || call->fd < 0 || !path_is_clean(what) || !is_place_of(call, what))
         refuse(call, E_INVALID, "a project needs a clean absolute path and the caller's socket, or a grant's name");
     else
         project_open(call->launcher, call->request, call->fd, what, wire_message_value(call->message, "below"));
+}
+
+/* Not at once: the folder is opened first. */
+static void grant_folder(const struct call *call, const char *name, const char *path, enum folder_access access) {
+    if (access == FOLDER_NONE || wire_message_value(call->message, "below"))
+        refuse(call, E_INVALID, "a folder is handed over as folder=ro or folder=rw");
+    else
+        project_grant_folder(call->launcher, call->request, call->fd, name, path, access);
 }
 
 static void handle_grant(const struct call *call) {
@@ -256,6 +272,11 @@ static void handle_grant(const struct call *call) {
         refuse(call, E_INVALID, "a grant needs a name, a clean absolute path and the caller's socket");
         return;
     }
+    const char *folder = wire_message_value(call->message, "folder");
+    if (folder) {
+        grant_folder(call, name, path, folder_access_find(folder));
+        return;
+    }
     snprintf(grant.path, sizeof grant.path, "%s", path);
     snprintf(grant.below, sizeof grant.below, "%s", below ? below : "");
     int failed = project_caller(call->launcher, call->fd, &grant.caller, &error);
@@ -265,15 +286,14 @@ static void handle_grant(const struct call *call) {
 
 static void handle_withdraw(const struct call *call) {
     const char *name = operand(call, 0);
-    uint64_t toolchain = 0;
-    wire_message_number(call->message, "toolchain", &toolchain);
-    if (name && plan_name_is_valid(name)) grant_remove(call->launcher, name, toolchain);
+    if (name && plan_name_is_valid(name)) grant_remove(call->launcher, name, grant_kind_of(call));
     finish(call, 0, NULL);
 }
 
 /* What an earlier daemon was given and this one has no use for. */
 static void handle_keep(const struct call *call) {
-    grant_keep_toolchains(call->launcher, call->message->body);
+    grant_keep(call->launcher, grant_kind_of(call) == GRANT_FOLDER ? GRANT_FOLDER : GRANT_TOOLCHAIN,
+               call->message->body);
     finish(call, 0, NULL);
 }
 
@@ -284,16 +304,80 @@ static void handle_release(const struct call *call) {
     finish(call, 0, NULL);
 }
 
+static bool is_folder(const struct call *call, const char *token) {
+    const struct launcher_project *project = project_find(call->launcher, token);
+    return project && project->folder != FOLDER_NONE;
+}
+
+/* Folders alone may be executable, and are mounted where the node's programs expect files of others. */
 static void handle_mount(const struct call *call) {
     struct error error;
     const char *source = operand(call, 1), *target = operand(call, 2);
+    uint64_t exec = 0, volume = 0, read_only = 0;
     struct jailed_node *node = find_node(call);
     if (!node) return;
+    wire_message_number(call->message, "exec", &exec);
+    wire_message_number(call->message, "volume", &volume);
+    wire_message_number(call->message, "ro", &read_only);
+    struct jailed_bind bind = {
+        .source = source, .target = target, .executable = exec, .is_volume = volume, .is_read_only = read_only};
     if (!source || !target || !(path_is_clean(source) || plan_name_is_valid(source)) || !path_is_clean(target))
         refuse(call, E_INVALID, "a mount needs a clean absolute path or a project, and where it goes");
+    else if (volume && !plan_name_is_valid(source))
+        refuse(call, E_INVALID, "a volume is mounted by its name");
+    else if (volume || is_folder(call, source) ? !plan_is_volume_place(target) : exec != 0)
+        refuse(call, E_INVALID, "folders are mounted below /mnt or /data, and they alone may be executable");
     else
-        finish(call, jailed_mount(call->launcher, node, &(struct jailed_bind){source, target, false}, 1, &error),
-               &error);
+        finish(call, jailed_mount(call->launcher, node, &bind, 1, &error), &error);
+}
+
+static void handle_file(const struct call *call) {
+    struct error error;
+    const char *path = operand(call, 2);
+    struct file_task task = {.path = path};
+    uint64_t length = 0, mode = 0;
+    int fd = -1;
+    struct jailed_node *node = find_node(call);
+    if (!node) return;
+    wire_message_number(call->message, "offset", &task.offset);
+    wire_message_number(call->message, "length", &length);
+    wire_message_number(call->message, "mode", &mode);
+    task.length = (size_t)length;
+    task.mode = (mode_t)(mode & 07777);
+    if (!path || !file_task_find(operand(call, 1), &task.kind))
+        refuse(call, E_INVALID, "a file is read, written, made or listed, by its path");
+    else if (jailed_file(call->launcher, node, &task, call->fd, &fd, &error) < 0)
+        server_fail(call->launcher, call->request, &error);
+    else
+        server_ok(call->launcher, call->request, "", &fd, fd >= 0);
+    fd_close(fd);
+}
+
+static void handle_make_volume(const struct call *call) {
+    const char *name = operand(call, 0);
+    uint64_t size = 0;
+    if (!name || !plan_name_is_valid(name) || call->fd < 0 || !wire_message_number(call->message, "size", &size))
+        refuse(call, E_INVALID, "a volume needs a name, a size and the caller's socket");
+    else
+        volume_make(call->launcher, call->request, call->fd, name, size);
+}
+
+static void handle_remove_volume(const struct call *call) {
+    struct error error;
+    const char *name = operand(call, 0);
+    if (!name || !plan_name_is_valid(name) || (call->fd < 0 && !volume_is_private(name)))
+        refuse(call, E_INVALID, "which volume, and who says so?");
+    else
+        finish(call, volume_remove(call->launcher, call->fd, name, &error), &error);
+}
+
+static void handle_volumes(const struct call *call) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    struct error error;
+    if (volumes_print(call->launcher, &text, &error) < 0)
+        server_fail(call->launcher, call->request, &error);
+    else
+        server_ok(call->launcher, call->request, buf_string(&text), NULL, 0);
 }
 
 /* Descriptors that say how full its disk is and open nothing. */
@@ -382,13 +466,30 @@ static const struct {
     const char *verb;
     void (*handle)(const struct call *call);
 } verbs[] = {
-    {"hello", handle_hello},       {"spawn", handle_spawn},         {"bury", handle_bury},
-    {"freeze", handle_freeze},     {"thaw", handle_thaw},           {"limit", handle_limit},
-    {"project", handle_project},   {"release", handle_release},     {"mount", handle_mount},
-    {"shutdown", handle_shutdown}, {"grant", handle_grant},         {"withdraw", handle_withdraw},
-    {"equip", handle_equip},       {"disk", handle_disk},           {"resolved", handle_resolved},
-    {"yield", handle_yield},       {"keep", handle_keep},           {"publish", handle_publish},
-    {"serve", handle_serve},       {"unpublish", handle_unpublish},
+    {"hello", handle_hello},
+    {"spawn", handle_spawn},
+    {"bury", handle_bury},
+    {"freeze", handle_freeze},
+    {"thaw", handle_thaw},
+    {"limit", handle_limit},
+    {"project", handle_project},
+    {"release", handle_release},
+    {"mount", handle_mount},
+    {"shutdown", handle_shutdown},
+    {"grant", handle_grant},
+    {"withdraw", handle_withdraw},
+    {"equip", handle_equip},
+    {"disk", handle_disk},
+    {"resolved", handle_resolved},
+    {"yield", handle_yield},
+    {"keep", handle_keep},
+    {"publish", handle_publish},
+    {"serve", handle_serve},
+    {"unpublish", handle_unpublish},
+    {"make-volume", handle_make_volume},
+    {"volumes", handle_volumes},
+    {"remove-volume", handle_remove_volume},
+    {"file", handle_file},
 };
 
 void requests_handle(struct launcher *launcher, char *text, int fd) {

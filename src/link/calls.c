@@ -1,4 +1,5 @@
 /* What the messages to the launcher say, and how its answers are read. */
+#include <stdio.h>
 #include <string.h>
 
 #include "jail/egress_policy.h"
@@ -94,8 +95,9 @@ static bool read_death(const struct wire_message *message, struct jail_death *re
 static bool read_project(const struct wire_message *message, struct link_project *ret) {
     const char *token = wire_message_value(message, "token"), *kind = wire_message_value(message, "kind");
     const char *name = wire_message_value(message, "file");
-    bool is_stream = string_equal(kind, "stream");
-    if (!token || !plan_name_is_valid(token) || (!is_stream && !string_equal(kind, "mount"))) return false;
+    bool is_stream = string_equal(kind, "stream"), is_folder = string_equal(kind, "folder");
+    if (!token || !plan_name_is_valid(token) || (!is_stream && !is_folder && !string_equal(kind, "mount")))
+        return false;
     *ret = (struct link_project){
         .token = token, .fd = -1, .is_stream = is_stream, .is_file = name && *name, .name = name ? name : ""};
     return true;
@@ -138,6 +140,49 @@ static bool deliver_buried(const struct link_call *call, struct link_answer *ans
     else
         done(call->data, &death, NULL);
     return is_good;
+}
+
+/* It is mounted, and never seen. */
+static bool deliver_folder(const struct link_call *call, struct link_answer *answer, const struct error *error) {
+    link_project_fn done = (link_project_fn)call->done;
+    struct link_project folder;
+    bool is_good = error || (read_project(answer->message, &folder) && answer->fds[0] < 0);
+    if (error || !is_good)
+        done(call->data, NULL, error ? error : &malformed);
+    else
+        done(call->data, &folder, NULL);
+    return is_good;
+}
+
+/* "NAME uid= size=" */
+static bool read_volume(char *line, struct link_volume *ret) {
+    struct wire_message message;
+    uint64_t owner, size;
+    if (wire_message_parse(line, &message, NULL) < 0 || !plan_name_is_valid(message.verb) ||
+        !wire_message_number(&message, "uid", &owner) || owner >= UINT32_MAX ||
+        !wire_message_number(&message, "size", &size) || size > JAIL_VOLUME_MOST)
+        return false;
+    *ret = (struct link_volume){.owner = (uid_t)owner, .size_bytes = size};
+    snprintf(ret->name, sizeof ret->name, "%s", message.verb);
+    return true;
+}
+
+static bool deliver_volumes(const struct link_call *call, struct link_answer *answer, const struct error *error) {
+    link_volumes_fn done = (link_volumes_fn)call->done;
+    CLEANUP_FREE struct link_volume *volumes = calloc(JAIL_VOLUMES_MAX, sizeof *volumes);
+    size_t count = 0;
+    char *at = error ? NULL : answer->message->body;
+    bool is_good = volumes != NULL;
+    for (char *line; is_good && at && (line = wire_next_line(&at)); count += is_good)
+        is_good = count < JAIL_VOLUMES_MAX && read_volume(line, &volumes[count]);
+    if (!error && !is_good) error = &malformed;
+    done(call->data, volumes, error ? 0 : count, error);
+    return is_good;
+}
+
+static bool deliver_file(const struct link_call *call, struct link_answer *answer, const struct error *error) {
+    ((link_file_fn)call->done)(call->data, error ? -1 : answer->fds[0], error);
+    return true;
 }
 
 static bool deliver_project(const struct link_call *call, struct link_answer *answer, const struct error *error) {
@@ -422,6 +467,43 @@ void link_open_granted_toolchain(struct launcher_link *link, const char *name, l
     ask_project(link, &text, -1, done, data);
 }
 
+void link_grant_folder(struct launcher_link *link, int peer_fd, const char *name, const char *path, bool is_read_only,
+                       link_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, name);
+    put_operand(&text, path);
+    wire_put_pair(&text, "folder", is_read_only ? "ro" : "rw");
+    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_callback)done, .data = data}, "grant",
+             &text, peer_fd);
+}
+
+static void put_folder(struct buf *text, const char *name) {
+    put_operand(text, name);
+    wire_put_number(text, "folder", 1);
+}
+
+void link_withdraw_folder(struct launcher_link *link, const char *name) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_folder(&text, name);
+    link_ask(link, &(struct link_call){.deliver = deliver_nothing}, "withdraw", &text, -1);
+}
+
+void link_keep_folders(struct launcher_link *link, const struct buf *lines) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    wire_put_number(&text, "folder", 1);
+    buf_append_byte(&text, '\n');
+    buf_append(&text, lines->data, lines->size);
+    if (lines->failed) text.failed = true;
+    link_ask(link, &(struct link_call){.deliver = deliver_nothing}, "keep", &text, -1);
+}
+
+void link_open_granted_folder(struct launcher_link *link, const char *name, link_project_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_folder(&text, name);
+    link_ask(link, &(struct link_call){.deliver = deliver_folder, .done = (link_callback)done, .data = data}, "project",
+             &text, -1);
+}
+
 void link_sign_toolchain(struct launcher_link *link, const char *name, link_signature_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_toolchain(&text, name);
@@ -480,6 +562,63 @@ void link_unpublish(struct launcher_link *link, const char *set, const struct ja
     put_operand(&text, set);
     if (port) put_port(&text, port);
     ask_done(link, "unpublish", &text, done, data);
+}
+
+void link_mount_folder(struct launcher_link *link, const char *node, const char *token, const char *place,
+                       bool is_executable, link_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, node);
+    put_operand(&text, token);
+    put_operand(&text, place);
+    wire_put_number(&text, "exec", is_executable);
+    ask_done(link, "mount", &text, done, data);
+}
+
+void link_mount_volume(struct launcher_link *link, const char *node, const char *name, const char *place,
+                       bool is_read_only, bool is_executable, link_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, node);
+    put_operand(&text, name);
+    put_operand(&text, place);
+    wire_put_number(&text, "volume", 1);
+    wire_put_number(&text, "ro", is_read_only);
+    wire_put_number(&text, "exec", is_executable);
+    ask_done(link, "mount", &text, done, data);
+}
+
+void link_make_volume(struct launcher_link *link, int peer_fd, const char *name, uint64_t size_bytes, link_done_fn done,
+                      void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, name);
+    wire_put_number(&text, "size", size_bytes);
+    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_callback)done, .data = data},
+             "make-volume", &text, peer_fd);
+}
+
+void link_remove_volume(struct launcher_link *link, int peer_fd, const char *name, link_done_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, name);
+    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_callback)done, .data = data},
+             "remove-volume", &text, peer_fd);
+}
+
+void link_volumes(struct launcher_link *link, link_volumes_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    link_ask(link, &(struct link_call){.deliver = deliver_volumes, .done = (link_callback)done, .data = data},
+             "volumes", &text, -1);
+}
+
+void link_file(struct launcher_link *link, const char *node, const struct link_file *file, int data_fd,
+               link_file_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, node);
+    put_operand(&text, file->kind);
+    put_operand(&text, file->path);
+    wire_put_number(&text, "offset", file->offset);
+    wire_put_number(&text, "length", file->length);
+    wire_put_number(&text, "mode", file->mode);
+    link_ask(link, &(struct link_call){.deliver = deliver_file, .done = (link_callback)done, .data = data}, "file",
+             &text, data_fd);
 }
 
 void link_shutdown(struct launcher_link *link, link_done_fn done, void *data) {

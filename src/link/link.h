@@ -67,6 +67,13 @@ typedef void (*link_project_fn)(void *data, const struct link_project *project, 
 /* fds are the receiver's; error set: there are none. */
 typedef void (*link_disks_fn)(void *data, const int fds[JAIL_DISKS], const struct error *error);
 typedef void (*link_port_fn)(void *data, const struct link_port *port, const struct error *error);
+struct link_volume {
+    char name[JAIL_NAME_BYTES];
+    uid_t owner;
+    uint64_t size_bytes;
+};
+/* error set: there are none. */
+typedef void (*link_volumes_fn)(void *data, const struct link_volume *volumes, size_t count, const struct error *error);
 typedef void (*link_signature_fn)(void *data, uint64_t signature, const struct error *error);
 
 /* Dial $home/launcher.sock, and again whenever it goes away. Every request gets exactly one answer, E_LAUNCHER when the
@@ -110,6 +117,15 @@ void link_keep_toolchains(struct launcher_link *link, const struct buf *lines);
 void link_open_granted_toolchain(struct launcher_link *link, const char *name, link_project_fn done, void *data);
 void link_sign_toolchain(struct launcher_link *link, const char *name, link_signature_fn done, void *data);
 void link_open_granted(struct launcher_link *link, const char *name, link_project_fn done, void *data);
+/* The same for a folder that is mounted into a sandbox, to be read or written. Its path leads over no link. */
+void link_grant_folder(struct launcher_link *link, int peer_fd, const char *name, const char *path, bool is_read_only,
+                       link_done_fn done, void *data);
+void link_withdraw_folder(struct launcher_link *link, const char *name);
+void link_keep_folders(struct launcher_link *link, const struct buf *lines);
+/* No descriptor comes with it: it is mounted, by link_mount_folder, and released. */
+void link_open_granted_folder(struct launcher_link *link, const char *name, link_project_fn done, void *data);
+void link_mount_folder(struct launcher_link *link, const char *node, const char *token, const char *place,
+                       bool is_executable, link_done_fn done, void *data);
 /* A number that changes when the names, sizes or times of its files do. */
 void link_sign_granted(struct launcher_link *link, const char *name, link_signature_fn done, void *data);
 void link_release_project(struct launcher_link *link, const char *token);
@@ -132,6 +148,24 @@ void link_serve(struct launcher_link *link, const char *set, const struct jail_p
 /* Port NULL: all of the set. Done when they are free. */
 void link_unpublish(struct launcher_link *link, const char *set, const struct jail_port *port, link_done_fn done,
                     void *data);
+/* A named volume, of the process at the other end of peer_fd. */
+void link_make_volume(struct launcher_link *link, int peer_fd, const char *name, uint64_t size_bytes, link_done_fn done,
+                      void *data);
+void link_remove_volume(struct launcher_link *link, int peer_fd, const char *name, link_done_fn done, void *data);
+void link_volumes(struct launcher_link *link, link_volumes_fn done, void *data);
+void link_mount_volume(struct launcher_link *link, const char *node, const char *name, const char *place,
+                       bool is_read_only, bool is_executable, link_done_fn done, void *data);
+/* A piece of a file of a running node, or the list of a folder: see docs/protocols/launcher.md. The call takes no
+   descriptor over; the answer's is closed when done returns. */
+struct link_file {
+    const char *kind; /* read, write, mkdir, list */
+    const char *path;
+    uint64_t offset, length;
+    unsigned mode;
+};
+typedef void (*link_file_fn)(void *data, int fd, const struct error *error); /* fd -1: nothing came */
+void link_file(struct launcher_link *link, const char *node, const struct link_file *file, int data_fd,
+               link_file_fn done, void *data);
 /* Kill every node and end the launcher after the daemon has gone. */
 void link_shutdown(struct launcher_link *link, link_done_fn done, void *data);
 

@@ -161,6 +161,7 @@ struct node_spec {
     bool elixir;                      /* start Elixir and its logger before it is ready */
     const struct jail_host *resolved; /* what the names that the profile lists stand for */
     size_t resolved_count;
+    const char *data_volume; /* what its /data is; NULL: a tmpfs */
 };
 
 enum node_cause {

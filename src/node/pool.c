@@ -198,10 +198,12 @@ static size_t need_shelf(struct pool *pool, const struct toolchain *toolchain, c
     return index;
 }
 
-/* What a booted VM can't be given any more: variables that native code would read from its environment. */
+/* What a booted VM can't be given any more: variables that native code would read from its environment, and another
+   /data, whose rule of Landlock would not hold. */
 static bool can_be_warm(const struct pool *pool, const struct node_spec *spec) {
     bool has_env = json_object_size(spec->env) > 0;
     if (!node_limits_fit(&spec->limits, &spec->profile->limits)) return false;
+    if (spec->data_volume) return false;
     return pool->settings.nodes_max > 0 && !pool->quiescing && spec->kind == NODE_APPLICATION &&
            !(has_env && spec->profile->native_code);
 }

@@ -241,6 +241,8 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
         .resolved_count = spec->resolved_count,
         .has_loopback = spec->has_loopback,
         .directories = directories,
+        .data_volume = spec->data_volume,
+        .takes_volumes = spec->kind == NODE_APPLICATION,
     };
     return build(draft, &request, host, ret, ret_lost, reterr);
 }

@@ -14,6 +14,7 @@ static uint64_t param_bytes(const struct op_param *param) {
     switch (param->type) {
     case OP_TEXT: return (uint64_t)ops_text_max(param);
     case OP_TEXTS: return entries * OP_NAME_MAX_BYTES;
+    case OP_MOUNTS:
     case OP_PATHS: return entries * OP_PATH_MAX_BYTES;
     case OP_EXPRESSIONS: return entries * OP_EXPRESSION_MAX_BYTES;
     case OP_PAIRS:

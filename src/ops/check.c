@@ -201,6 +201,11 @@ static bool word_valid(const char *text) {
     return strlen(text) <= OP_EXPRESSION_MAX_BYTES;
 }
 
+static bool mount_valid(const char *text) {
+    struct mount_text mount;
+    return strlen(text) <= OP_PATH_MAX_BYTES && mount_text_parse(text, &mount, NULL) == 0;
+}
+
 static bool path_valid(const char *text) {
     return text[0] == '/' && strlen(text) <= OP_PATH_MAX_BYTES;
 }
@@ -214,6 +219,7 @@ static const struct entry {
     [OP_EXPRESSIONS] = {expression_valid, "code of at most 64 KiB"},
     [OP_PATHS] = {path_valid, "an absolute path"},
     [OP_WORDS] = {word_valid, "a text of at most 64 KiB"},
+    [OP_MOUNTS] = {mount_valid, "SOURCE:PATH or SOURCE:PATH:ro"},
 };
 
 static int convert_list(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {
@@ -284,6 +290,7 @@ static int (*const converters[OP_TYPE_COUNT])(const struct op_param *, const jso
     [OP_TEXTS] = convert_list,     [OP_EXPRESSIONS] = convert_list,
     [OP_PATHS] = convert_list,     [OP_PAIRS] = convert_object,
     [OP_FILES] = convert_object,   [OP_WORDS] = convert_list,
+    [OP_MOUNTS] = convert_list,
 };
 
 int ops_convert(const struct op_param *param, const json_t *value, json_t **ret, struct error *reterr) {

@@ -19,6 +19,7 @@ const char *ops_type_name(enum op_type type) {
         [OP_PATHS] = "paths",
         [OP_EXPRESSIONS] = "expressions",
         [OP_PAIRS] = "pairs",
+        [OP_MOUNTS] = "mounts",
         [OP_FILES] = "files",
         [OP_WORDS] = "words",
     };

@@ -40,6 +40,7 @@ static json_t *type_schema(const struct op_param *param) {
     case OP_RESTART: return text_schema("^(never|always|on-failure(:[0-9]+)?)$");
     case OP_TEXTS:
     case OP_PATHS:
+    case OP_MOUNTS:
     case OP_WORDS:
     case OP_EXPRESSIONS: return json_pack("{s:s, s:o}", "type", "array", "items", text_schema(NULL));
     case OP_PAIRS:

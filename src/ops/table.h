@@ -28,6 +28,7 @@ enum op_type {
     OP_EXPRESSIONS, /* a list of code; the same */
     OP_PAIRS,       /* an object of text, its names those of environment variables; the CLI repeats K=V */
     OP_WORDS,       /* a list of any text; the CLI takes all words that are left */
+    OP_MOUNTS,      /* a list of "SOURCE:PATH[:ro]"; the CLI makes folders absolute, and repeats the flag */
     OP_FILES,       /* an object of texts, its names those of files; the CLI reads the files */
     OP_TYPE_COUNT
 };

@@ -30,7 +30,9 @@ enum {
     ARGS_MAX_ENTRIES = 1024,
     CONFIGS_MAX_ENTRIES = 4, /* files of configuration */
     ENV_FILES_MAX_ENTRIES = 8,
-    PORTS_MAX_ENTRIES = 32, /* as in jail/ports.h */
+    PORTS_MAX_ENTRIES = 32,        /* as in jail/ports.h */
+    FILE_PIECE_BYTES = 256 * 1024, /* as in jail/files.h */
+    VOLUMES_MAX_ENTRIES = 8,       /* as in core/volumes/volumes.h */
 };
 
 _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can be given at once");
@@ -131,6 +133,17 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
          .flags = OP_CLIENT,                                                                                           \
          .max = ENV_FILES_MAX_ENTRIES,                                                                                 \
          .summary = "a file with a line NAME=VALUE for each environment variable; --env goes over it"},                \
+        {.name = "data_size_bytes",                                                                                    \
+         .type = OP_SIZE,                                                                                              \
+         .flag = "data-size",                                                                                          \
+         .min = 16 << 20,                                                                                              \
+         .max = INT64_C(1) << 40,                                                                                      \
+         .summary = "make /data a volume of this size: it counts as disk alone, and outlives restarts"},               \
+        {.name = "volumes",                                                                                            \
+         .type = OP_MOUNTS,                                                                                            \
+         .flag = "volume",                                                                                             \
+         .max = VOLUMES_MAX_ENTRIES,                                                                                   \
+         .summary = "mount a folder of yours, DIR:PATH, or a volume, NAME:PATH; :ro to read; below /mnt or /data"},    \
         {.name = "config",                                                                                             \
          .type = OP_FILES,                                                                                             \
          .max = CONFIGS_MAX_ENTRIES,                                                                                   \
@@ -406,6 +419,63 @@ static const struct op_param compile_params[] = {
     {.name = "file", .type = OP_NAME, .summary = "the name the code goes by, such as counter.ex"},
     TOOLCHAIN_PARAM,
     PROJECT_PARAMS,
+};
+
+#define FILE_PARAMS                                                                                                    \
+    ID_PARAM(0), {                                                                                                     \
+        .name = "path", .type = OP_PATH, .flags = OP_REQUIRED | OP_POSITIONAL, .flag = "file",                         \
+        .summary = "a path inside, below /data or /mnt"                                                                \
+    }
+
+#define OFFSET_PARAM                                                                                                   \
+    { .name = "offset", .type = OP_INTEGER, .fallback = "0", .max = INT64_C(1) << 60, .summary = "where it begins" }
+
+static const struct op_param file_list_params[] = {FILE_PARAMS};
+
+static const struct op_param file_read_params[] = {
+    FILE_PARAMS,
+    OFFSET_PARAM,
+    {.name = "length",
+     .type = OP_INTEGER,
+     .fallback = "262144",
+     .min = 1,
+     .max = FILE_PIECE_BYTES,
+     .summary = "how many bytes at most"},
+};
+
+static const struct op_param file_write_params[] = {
+    FILE_PARAMS,
+    {.name = "data",
+     .type = OP_TEXT,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .max = FILE_PIECE_BYTES / 3 * 4 + 4,
+     .summary = "the bytes, in base64"},
+    {.name = "offset",
+     .type = OP_INTEGER,
+     .fallback = "0",
+     .max = INT64_C(1) << 60,
+     .summary = "where they go; at 0 the file is made anew"},
+    {.name = "mode", .type = OP_INTEGER, .fallback = "420", .max = 511, .summary = "who may use it, as a number"},
+};
+
+static const struct op_param file_mkdir_params[] = {
+    FILE_PARAMS,
+    {.name = "mode", .type = OP_INTEGER, .fallback = "493", .max = 511, .summary = "who may use it, as a number"},
+};
+
+static const struct op_param volume_create_params[] = {
+    {.name = "name", .type = OP_ID, .flags = OP_REQUIRED | OP_POSITIONAL, .summary = "the new volume's name"},
+    {.name = "size_bytes",
+     .type = OP_SIZE,
+     .flag = "size",
+     .fallback = "1073741824",
+     .min = 16 << 20,
+     .max = INT64_C(1) << 40,
+     .summary = "how much it holds, file system included"},
+};
+
+static const struct op_param volume_remove_params[] = {
+    {.name = "name", .type = OP_ID, .flags = OP_REQUIRED | OP_POSITIONAL | OP_IN_PATH, .summary = "the volume"},
 };
 
 static const struct op_param toolchains_params[] = {USER_HOME_PARAM};

@@ -23,8 +23,8 @@ int verb_ops(struct cli *cli, const struct op *op, struct arguments *arguments) 
 
 /* Values that read as JSON are JSON, all else is text: `code=1+1`, `follow=true`, `env={"A":"b"}`. */
 static json_t *read_value(const struct op_param *param, const char *text) {
-    static const bool structured_types[OP_TYPE_COUNT] = {
-        [OP_TEXTS] = true, [OP_PATHS] = true, [OP_EXPRESSIONS] = true, [OP_PAIRS] = true, [OP_FILES] = true};
+    static const bool structured_types[OP_TYPE_COUNT] = {[OP_TEXTS] = true, [OP_PATHS] = true, [OP_EXPRESSIONS] = true,
+                                                         [OP_PAIRS] = true, [OP_FILES] = true, [OP_MOUNTS] = true};
     bool structured = structured_types[param->type];
     json_t *value = structured ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
     return value ? value : json_string(text);

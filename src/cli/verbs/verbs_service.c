@@ -43,6 +43,21 @@ static void add_access(json_t *profiles) {
     }
 }
 
+int verb_volumes(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    static const struct column columns[] = {{"NAME", "name", false},
+                                            {"SIZE", "size_bytes", true},
+                                            {"OWNER", "owner", false},
+                                            {"SANDBOXES", "sandboxes", false}};
+    CLEANUP_JSON json_t *volumes = NULL;
+    struct sbx_error error;
+    if (session_call(cli, op, arguments->params, &volumes, &error) < 0) return fail_call(cli, &error);
+    if (cli->json)
+        view_json(stdout, volumes);
+    else
+        columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), volumes);
+    return 0;
+}
+
 /* The columns that people choose by; JSON has the rest. */
 int verb_profiles(struct cli *cli, const struct op *op, struct arguments *arguments) {
     static const struct column columns[] = {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "core/volumes/volumes.h"
 
 void sandbox_config_free(struct sandbox_config *config) {
     free(config->source);
@@ -14,6 +15,8 @@ void sandbox_config_free(struct sandbox_config *config) {
     json_decref(config->with);
     json_decref(config->env);
     json_decref(config->files);
+    json_decref(config->volumes);
+    free(config->volumes_key);
     json_decref(config->watch_ignore);
     json_decref(config->watch_include);
     ports_free(&config->ports);
@@ -39,6 +42,13 @@ static int check_env(json_t *env, struct error *reterr) {
     return 0;
 }
 
+static int take_volumes(struct sandbox_config *config, struct error *reterr) {
+    if (json_array_size(config->volumes) == 0 && !config->data_size_bytes) return 0;
+    if (volumes_check(config->volumes, reterr) < 0) return -(int)E_INVALID;
+    if (!config->volumes_key) config->volumes_key = volumes_make_key();
+    return config->volumes_key ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for volumes");
+}
+
 static int find_profile(const struct guard_profiles *profiles, const json_t *object, struct sandbox_config *config,
                         struct error *reterr) {
     const char *name = json_string_value(json_object_get(object, "profile"));
@@ -58,6 +68,9 @@ static void copy_members(json_t *object, struct sandbox_config *config) {
     config->with = json_incref(json_object_get(object, "with"));
     config->env = json_incref(json_object_get(object, "env"));
     config->files = json_incref(json_object_get(object, "config"));
+    config->volumes = json_incref(json_object_get(object, "volumes"));
+    config->data_size_bytes = (uint64_t)json_integer_value(json_object_get(object, "data_size_bytes"));
+    config->volumes_key = copy_text(object, "volumes_key");
     compile_bounds_take(object, &config->compile_bounds);
     if (json_is_true(json_object_get(object, "with_sources"))) config->extra = COMPILE_WITH_SOURCES;
     if (json_is_true(json_object_get(object, "mix"))) config->extra = COMPILE_WITH_PROJECT;
@@ -89,6 +102,7 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     limit_policies_from_json(json_object_get(object, "policies"), &config->policies);
     result = check_members(config, reterr);
     if (result == 0) result = ports_take(object, &config->ports, reterr);
+    if (result == 0) result = take_volumes(config, reterr);
     if (result < 0) return result;
     return limits_read(json_object_get(object, "limit"), &config->limits, &config->policies, reterr);
 }
@@ -127,6 +141,10 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     ports_put(&config->ports, object);
     if (config->env) json_object_set(object, "env", config->env);
     if (config->files) json_object_set(object, "config", config->files);
+    if (config->volumes) json_object_set(object, "volumes", config->volumes);
+    if (config->data_size_bytes)
+        json_object_set_new(object, "data_size_bytes", json_integer((json_int_t)config->data_size_bytes));
+    set_optional(object, "volumes_key", config->volumes_key);
     if (config->watch) json_object_set_new(object, "watch", json_true());
     if (config->watch_ignore) json_object_set(object, "watch_ignore", config->watch_ignore);
     if (config->watch_include) json_object_set(object, "watch_include", config->watch_include);

@@ -15,15 +15,18 @@
 /* What a caller asked for; everything needed to start the sandbox again. */
 struct sandbox_config {
     char *source;
-    char *app;             /* NULL: the project's own */
-    char *supervisor;      /* NULL: the application's */
-    char *restart;         /* as written */
-    char *toolchain;       /* its name; NULL: the default */
-    json_t *own_toolchain; /* where it is, if it is its owner's own; NULL */
-    char *mix_env;         /* of its project; NULL: the project's own */
-    json_t *with;          /* paths that are handed over with the source; NULL: none */
-    json_t *env;           /* its values and those of the next may be secrets: nothing shows them */
-    json_t *files;         /* of configuration, an object from names to text; NULL: none */
+    char *app;                /* NULL: the project's own */
+    char *supervisor;         /* NULL: the application's */
+    char *restart;            /* as written */
+    char *toolchain;          /* its name; NULL: the default */
+    json_t *own_toolchain;    /* where it is, if it is its owner's own; NULL */
+    char *mix_env;            /* of its project; NULL: the project's own */
+    json_t *with;             /* paths that are handed over with the source; NULL: none */
+    json_t *env;              /* its values and those of the next may be secrets: nothing shows them */
+    json_t *volumes;          /* texts as the option -v has them; NULL: none */
+    uint64_t data_size_bytes; /* of the volume that is its /data; 0: there is none */
+    char *volumes_key; /* what its permissions for folders and its own volume are called by; NULL: it has neither */
+    json_t *files;     /* of configuration, an object from names to text; NULL: none */
     const struct guard_profile *profile;
     struct jail_limits limits;
     struct limit_policies policies;

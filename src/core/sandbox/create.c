@@ -15,6 +15,7 @@
 #include "core/sandbox/tree.h"
 #include "core/toolchains/choice.h"
 #include "core/toolchains/own.h"
+#include "core/volumes/volumes.h"
 #include "core/watch/watching.h"
 
 struct create_job {
@@ -40,6 +41,7 @@ static void open_ports(void *job);
 static void take_turn(void *job);
 static void abort_turn(void *job);
 static void open_withs(void *job);
+static void grant_volumes(void *job);
 static void open_project(void *job);
 static void choose_toolchain(void *job);
 static void compile_project(void *job);
@@ -53,6 +55,7 @@ static const struct step create_steps[] = {
     {"ports", open_ports, NULL},     /* first: one that is taken costs nothing else */
     {"turn", take_turn, abort_turn}, /* among its owner's compilations */
     {"with", open_withs, NULL},
+    {"volumes", grant_volumes, NULL},
     {"open", open_project, NULL},
     {"toolchain", choose_toolchain, NULL},
     {"compile", compile_project, abort_compiling},
@@ -111,6 +114,12 @@ static void open_withs(void *job) {
     struct create_job *create = job;
     withs_open(&create->withs, engine_of(create), &create->job.request->caller, create->job.sandbox->config.with,
                on_withs, create);
+}
+
+/* Before what takes long, and with the caller at hand. */
+static void grant_volumes(void *job) {
+    struct create_job *create = job;
+    volumes_grant(create->job.sandbox, &create->job.request->caller, on_withs, create);
 }
 
 static void close_project(struct create_job *create) {

@@ -4,6 +4,7 @@
 
 #include "core/core_internal.h"
 #include "core/sandbox/sandbox.h"
+#include "core/volumes/volumes.h"
 
 enum { SANDBOXES_KEPT_FREE = 32 }; /* for callers that no quota binds */
 
@@ -111,6 +112,8 @@ int create_check(struct engine *engine, struct request *request, struct sandbox_
     result = sandbox_config_from_json(&engine->profiles, request->params, ret, reterr);
     if (result == 0) result = check_access(engine, &request->caller, ret->profile, reterr);
     if (result == 0) result = check_required(engine, ret, json_object_get(request->params, "require"), reterr);
+    if (result == 0) result = volumes_check_access(engine, &request->caller, ret->volumes, reterr);
+    if (result == 0) result = volumes_check_data(engine, ret->data_size_bytes, reterr);
     if (result == 0) result = compile_bounds_check(engine, &ret->compile_bounds, reterr);
     if (result == 0) result = check_ports(engine, ret, reterr);
     if (result == 0) result = check_egress(engine, &ret->profile->jail, reterr);

@@ -3,6 +3,7 @@
 #include "core/queue.h"
 #include "core/sandbox/sandbox.h"
 #include "core/sandbox/tree.h"
+#include "core/volumes/volumes.h"
 
 static void tell_waiters(struct sandbox *sandbox, const struct error *error) {
     struct waiter *waiter = sandbox->ending.waiters;
@@ -16,6 +17,7 @@ static void tell_waiters(struct sandbox *sandbox, const struct error *error) {
 }
 
 static void remove_for_good(struct sandbox *sandbox) {
+    volumes_withdraw(sandbox);
     if (sandbox->config.watch) link_withdraw(sandbox->engine->host.link, sandbox->id);
     sandbox_remove(sandbox);
 }

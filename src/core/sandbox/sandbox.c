@@ -9,6 +9,7 @@
 #include "core/sandbox/sandbox.h"
 #include "core/sandbox/tree.h"
 #include "core/toolchains/own.h"
+#include "core/volumes/volumes.h"
 #include "core/watch/watching.h"
 
 /* What a sandbox knows of its code: as much as its project is large. */
@@ -457,6 +458,9 @@ json_t *sandbox_to_json(struct sandbox *sandbox) {
     json_object_set_new(object, "auto_reload", json_boolean(sandbox->config.watch));
     json_object_set_new(object, "frozen", json_boolean(sandbox->node && node_is_frozen(sandbox->node)));
     json_object_set_new(object, "modules", modules ? json_incref(modules) : json_array());
+    json_object_set_new(object, "data_size_bytes",
+                        number_or_null(sandbox->config.data_size_bytes > 0, sandbox->config.data_size_bytes));
+    json_object_set_new(object, "volumes", volumes_to_json(sandbox->config.volumes));
     json_object_set_new(object, "lost_guarantees", lost_json(sandbox->lost_guarantees));
     json_object_set_new(object, "patterns", patterns_to_json(&sandbox->security.patterns, clock_monotonic_ms()));
     json_object_set_new(object, "last_error", sandbox->last_error ? json_incref(sandbox->last_error) : json_null());

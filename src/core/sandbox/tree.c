@@ -9,6 +9,7 @@
 #include "core/sandbox/logs.h"
 #include "core/sandbox/sandbox.h"
 #include "core/sandbox/tree.h"
+#include "core/volumes/volumes.h"
 
 enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the first in a row again */
 
@@ -138,6 +139,7 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
     }
     if (result < 0) return result;
     struct jail_host resolved[JAIL_RESOLVED_MAX];
+    char data_volume[VOLUMES_NAME_BYTES];
     struct node_spec spec = {
         .kind = NODE_APPLICATION,
         .toolchain = &sandbox->toolchain->toolchain,
@@ -150,6 +152,7 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
         .has_loopback = sandbox->config.ports.has_loopback,
         .resolved = resolved,
         .resolved_count = names_addresses(sandbox, resolved),
+        .data_volume = volumes_name_data(sandbox, data_volume),
     };
     sandbox->tree.is_warm = false;
     sandbox->tree.schedulers = node_schedulers(&engine->host, &sandbox->config.limits);
@@ -223,12 +226,21 @@ static void open_doors(struct sandbox *sandbox) {
     ports_serve(sandbox, 0, on_served, ref);
 }
 
+/* The application finds what is mounted, and reaches its services, from its first moment on. */
+static void on_volumes(struct sandbox *sandbox, const struct error *error) {
+    if (!sandbox->tree.started) return;
+    if (error)
+        start_failed(sandbox, error);
+    else
+        open_doors(sandbox);
+}
+
 static void on_ready(void *data, struct node *node) {
     struct sandbox *sandbox = data;
     if (sandbox->tree.started && !sandbox->tree.start_asked) {
         sandbox->tree.start_asked = true;
         create_timing_mark(&sandbox->tree.timing, CREATE_NODE);
-        open_doors(sandbox);
+        volumes_mount(sandbox, on_volumes);
     } else if (sandbox->tree.started && sandbox->tree.is_lost) { /* the VM lives, and dialled again */
         struct error error;
         error_set(&error, E_NODE, "the node closed its control channel before its application had started");

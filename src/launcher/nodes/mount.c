@@ -1,6 +1,7 @@
 /* What is mounted in a running node: the application's files, and how much its own may take. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,8 +30,10 @@ struct binding {
 
 static int open_source(const struct binding *binding, const struct jailed_bind *bind, int *ret_fd,
                        struct error *reterr) {
-    if (bind->source[0] != '/')
-        return sources_open_project(binding->launcher, binding->node, bind->source, ret_fd, reterr);
+    if (bind->is_volume)
+        return volume_mount(binding->launcher, binding->node, bind->source, bind->is_read_only, bind->executable,
+                            ret_fd, reterr);
+    if (bind->source[0] != '/') return sources_open_project(binding->launcher, binding->node, bind, ret_fd, reterr);
     fs_rights_of_daemon(binding->launcher);
     int failed = sources_open_tree(bind->source, ret_fd, reterr);
     fs_rights_restore(binding->launcher);
@@ -51,10 +54,19 @@ static int open_place(const char *path) {
     return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
 }
 
+static bool is_on_same_device(int fd, const char *path) {
+    struct stat place, other;
+    return fstat(fd, &place) == 0 && stat(path, &other) == 0 && place.st_dev == other.st_dev;
+}
+
 /* All else that the node sees belongs to others, such as a caller's project, and nothing is made in it. */
 static bool is_own_root(int fd) {
-    struct stat place, root;
-    return fstat(fd, &place) == 0 && stat("/", &root) == 0 && place.st_dev == root.st_dev;
+    return is_on_same_device(fd, "/");
+}
+
+/* What is made there is the node's own, as all else in it. */
+static bool is_own_data(int fd) {
+    return is_on_same_device(fd, plan_disks[0]);
 }
 
 /* The node's root is read-only as a mount, not as a file system: a writable view of the parent makes the place. */
@@ -66,6 +78,7 @@ static int make_target(const char *target) {
     CLEANUP_FD int place_fd = open_place(parent);
     if (place_fd < 0 && errno == ENOENT && slash > target && make_target(parent) == 0) place_fd = open_place(parent);
     if (place_fd < 0) return -1;
+    if (is_own_data(place_fd)) return mkdirat(place_fd, slash + 1, 0755) < 0 && errno != EEXIST ? -1 : 0;
     if (!is_own_root(place_fd)) {
         errno = EROFS;
         return -1;
@@ -147,7 +160,7 @@ void jailed_disk_limits(const struct launcher *launcher, const struct jailed_nod
     for (size_t i = 0; i < JAIL_DISKS; i++) {
         CLEANUP_FD int fd = open_below(root_fd, plan_disks[i]);
         struct statfs status;
-        if (fd < 0 || fstatfs(fd, &status) < 0) continue;
+        if (fd < 0 || fstatfs(fd, &status) < 0 || status.f_type != TMPFS_MAGIC) continue;
         ret->disk_bytes += (uint64_t)status.f_blocks * (uint64_t)status.f_bsize;
         ret->files += (uint64_t)status.f_files;
     }
@@ -158,10 +171,11 @@ bool jailed_disk_differs(const struct jail_limits *left, const struct jail_limit
            jail_limit_value(left, JAIL_LIMIT_FILES) != jail_limit_value(right, JAIL_LIMIT_FILES);
 }
 
-/* The size of a disk, from inside; 0 where the place is none: the node's root is not to be resized. */
+/* The size of a disk, from inside; 0 where the place is none, since the node's root is not to be resized, or is a
+   volume, which has a size of its own. */
 static uint64_t disk_size(int fd) {
     struct statfs status;
-    return fd >= 0 && !is_own_root(fd) && fstatfs(fd, &status) == 0
+    return fd >= 0 && !is_own_root(fd) && fstatfs(fd, &status) == 0 && status.f_type == TMPFS_MAGIC
                ? (uint64_t)status.f_blocks * (uint64_t)status.f_bsize
                : 0;
 }

@@ -143,8 +143,9 @@ int jailed_resize(const struct launcher *launcher, const struct jailed_node *nod
                   struct error *reterr);
 
 struct jailed_bind {
-    const char *source, *target; /* source: a path, or an opened project's token */
+    const char *source, *target; /* source: a path, an opened project's token, or a volume's name */
     bool executable;
+    bool is_volume, is_read_only; /* read-only is all else anyway, or as it was opened */
 };
 
 int jailed_mount(const struct launcher *launcher, const struct jailed_node *node, const struct jailed_bind *binds,

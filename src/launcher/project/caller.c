@@ -57,6 +57,7 @@ int caller_of(int peer_fd, struct caller *ret, struct error *reterr) {
         return error_set(reterr, E_FORBIDDEN, "the caller has no identity");
     if (getsockopt(peer_fd, SOL_SOCKET, SO_PEERGROUPS, caller.groups, &groups_size) < 0)
         return error_errno(reterr, errno, "which groups the caller has");
+    caller.pid = peer.pid;
     caller.uid = peer.uid;
     caller.gid = peer.gid;
     caller.group_count = groups_size / sizeof *caller.groups;

@@ -18,15 +18,26 @@ enum {
 };
 
 /* Names of nodes never start with a dot. */
-static const char *prefix_of(bool is_toolchain) {
-    return is_toolchain ? ".toolchain-" : ".grant-";
+static const char *const prefixes[GRANT_KINDS] = {
+    [GRANT_SOURCE] = ".grant-", [GRANT_TOOLCHAIN] = ".toolchain-", [GRANT_FOLDER] = ".folder-"};
+
+static const char *const folder_words[] = {[FOLDER_NONE] = NULL, [FOLDER_READ] = "ro", [FOLDER_WRITE] = "rw"};
+
+enum folder_access folder_access_find(const char *word) {
+    if (string_equal(word, folder_words[FOLDER_READ])) return FOLDER_READ;
+    return string_equal(word, folder_words[FOLDER_WRITE]) ? FOLDER_WRITE : FOLDER_NONE;
 }
 
-static void name_file(const char *name, bool is_toolchain, char ret[NAME_MAX]) {
-    snprintf(ret, NAME_MAX, "%s%s", prefix_of(is_toolchain), name);
+static enum grant_kind kind_of(const struct grant *grant) {
+    if (grant->folder != FOLDER_NONE) return GRANT_FOLDER;
+    return grant->below[0] ? GRANT_TOOLCHAIN : GRANT_SOURCE;
 }
 
-static size_t count_grants(const struct launcher *launcher, bool is_toolchain) {
+static void name_file(const char *name, enum grant_kind kind, char ret[NAME_MAX]) {
+    snprintf(ret, NAME_MAX, "%s%s", prefixes[kind], name);
+}
+
+static size_t count_grants(const struct launcher *launcher, enum grant_kind kind) {
     size_t count = 0;
     int fd = openat(launcher->slot.records_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = fd < 0 ? NULL : fdopendir(fd);
@@ -34,8 +45,7 @@ static size_t count_grants(const struct launcher *launcher, bool is_toolchain) {
         fd_close(fd);
         return GRANTS_MAX;
     }
-    for (struct dirent *entry; (entry = readdir(listing));)
-        count += string_starts(entry->d_name, prefix_of(is_toolchain));
+    for (struct dirent *entry; (entry = readdir(listing));) count += string_starts(entry->d_name, prefixes[kind]);
     closedir(listing);
     return count;
 }
@@ -45,17 +55,18 @@ static void print(const struct grant *grant, struct buf *text) {
     caller_put(&grant->caller, text);
     wire_put_pair(text, "path", grant->path);
     if (grant->below[0]) wire_put_pair(text, "below", grant->below);
+    if (grant->folder != FOLDER_NONE) wire_put_pair(text, "folder", folder_words[grant->folder]);
     buf_append_byte(text, '\n');
 }
 
 /* Written aside and renamed, as records are. */
 int grant_write(const struct launcher *launcher, const char *name, const struct grant *grant, struct error *reterr) {
     char file[NAME_MAX];
-    bool is_toolchain = grant->below[0] != '\0';
+    enum grant_kind kind = kind_of(grant);
     CLEANUP(buf_free) struct buf text = {.max = GRANT_BYTES - 1};
-    name_file(name, is_toolchain, file);
+    name_file(name, kind, file);
     if (faccessat(launcher->slot.records_fd, file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-        count_grants(launcher, is_toolchain) >= GRANTS_MAX)
+        count_grants(launcher, kind) >= GRANTS_MAX)
         return error_set(reterr, E_LIMIT, "%d sources may be opened again already", GRANTS_MAX);
     print(grant, &text);
     if (text.failed) return error_set(reterr, E_TOO_LARGE, "the path is too long to keep");
@@ -67,9 +78,9 @@ int grant_write(const struct launcher *launcher, const char *name, const struct 
     return 0;
 }
 
-void grant_remove(const struct launcher *launcher, const char *name, bool is_toolchain) {
+void grant_remove(const struct launcher *launcher, const char *name, enum grant_kind kind) {
     char file[NAME_MAX];
-    name_file(name, is_toolchain, file);
+    name_file(name, kind, file);
     unlinkat(launcher->slot.records_fd, file, 0);
 }
 
@@ -80,7 +91,7 @@ static bool has_line(const char *lines, const char *wanted) {
     return false;
 }
 
-void grant_keep_toolchains(const struct launcher *launcher, const char *lines) {
+void grant_keep(const struct launcher *launcher, enum grant_kind kind, const char *lines) {
     int fd = openat(launcher->slot.records_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = fd < 0 ? NULL : fdopendir(fd);
     if (!listing) {
@@ -88,7 +99,7 @@ void grant_keep_toolchains(const struct launcher *launcher, const char *lines) {
         return;
     }
     for (struct dirent *entry; (entry = readdir(listing));)
-        if (string_starts(entry->d_name, prefix_of(true)) && !has_line(lines, entry->d_name + strlen(prefix_of(true))))
+        if (string_starts(entry->d_name, prefixes[kind]) && !has_line(lines, entry->d_name + strlen(prefixes[kind])))
             unlinkat(launcher->slot.records_fd, entry->d_name, 0);
     closedir(listing);
 }
@@ -99,23 +110,33 @@ static bool read_path(const char *value, char ret[PATH_MAX]) {
     return true;
 }
 
-static bool read_grant(const struct wire_message *message, bool is_toolchain, struct grant *ret) {
-    if (!caller_take(message, &ret->caller) || !read_path(wire_message_value(message, "path"), ret->path)) return false;
-    if (!is_toolchain) return !wire_message_value(message, "below");
-    return read_path(wire_message_value(message, "below"), ret->below) && project_is_below(ret->path, ret->below);
+/* That a permission is of its kind, whatever its file's name. */
+static bool read_kind(const struct wire_message *message, enum grant_kind kind, struct grant *ret) {
+    const char *below = wire_message_value(message, "below"), *folder = wire_message_value(message, "folder");
+    switch (kind) {
+    case GRANT_TOOLCHAIN: return !folder && read_path(below, ret->below) && project_is_below(ret->path, ret->below);
+    case GRANT_FOLDER: return !below && (ret->folder = folder_access_find(folder)) != FOLDER_NONE;
+    default: return !below && !folder;
+    }
 }
 
-int grant_read(const struct launcher *launcher, const char *name, bool is_toolchain, struct grant *ret,
+static bool read_grant(const struct wire_message *message, enum grant_kind kind, struct grant *ret) {
+    return caller_take(message, &ret->caller) && read_path(wire_message_value(message, "path"), ret->path) &&
+           read_kind(message, kind, ret);
+}
+
+int grant_read(const struct launcher *launcher, const char *name, enum grant_kind kind, struct grant *ret,
                struct error *reterr) {
+    static const char *const things[GRANT_KINDS] = {"source", "toolchain", "folder"};
     char file[NAME_MAX], text[GRANT_BYTES];
     struct wire_message message;
     struct grant grant = {0};
-    name_file(name, is_toolchain, file);
+    name_file(name, kind, file);
     if (file_read_text(launcher->slot.records_fd, file, text, sizeof text) < 0)
-        return error_set(reterr, E_FORBIDDEN, "there is no permission to open the %s of %s any more",
-                         is_toolchain ? "toolchain" : "source", name);
+        return error_set(reterr, E_FORBIDDEN, "there is no permission to open the %s of %s any more", things[kind],
+                         name);
     if (wire_message_parse(text, &message, reterr) < 0) return -1;
-    if (!read_grant(&message, is_toolchain, &grant))
+    if (!read_grant(&message, kind, &grant))
         return error_set(reterr, E_FORMAT, "the permission for %s is not one", name);
     *ret = grant;
     return 0;

@@ -31,28 +31,37 @@ static bool is_below(const char *path, const char *folder) {
     return strncmp(path, folder, length) == 0 && path[length] == '/' && path[length + 1];
 }
 
-/* "36 35 98:0 /root /place rw,noatime master:1 unbindable - ext3 /dev/root rw": the fields before the dash vary. */
-bool project_mount_forbids_binding(char *line, const char *folder) {
-    char *dash = strstr(line, " - "), *rest = line, *place = NULL;
-    if (!dash) return false;
-    *dash = '\0';
-    bool is_served = string_starts(dash + 3, "fuse"), is_unbindable = strstr(line, " unbindable") != NULL;
-    if (!is_served && !is_unbindable) return false;
+bool project_mount_is_below(char *line, const char *folder) {
+    char *rest = line, *place = NULL;
     for (int field = 0; field < 5; field++) place = strsep(&rest, " ");
     if (!place) return false;
     decode_octal(place);
     return is_below(place, folder);
 }
 
-static bool is_forbidden_below(const char *folder) {
+/* "36 35 98:0 /root /place rw,noatime master:1 unbindable - ext3 /dev/root rw": the fields before the dash vary. */
+bool project_mount_forbids_binding(char *line, const char *folder) {
+    char *dash = strstr(line, " - ");
+    if (!dash) return false;
+    *dash = '\0';
+    bool is_served = string_starts(dash + 3, "fuse"), is_unbindable = strstr(line, " unbindable") != NULL;
+    return (is_served || is_unbindable) && project_mount_is_below(line, folder);
+}
+
+/* Whether it is so of any mount; true when they can't be read. */
+static bool any_mount(bool (*is_so)(char *line, const char *folder), const char *folder) {
     CLEANUP_FREE char *line = NULL;
     size_t capacity = 0;
-    bool forbidden = false;
+    bool found = false;
     FILE *mounts = fopen("/proc/self/mountinfo", "re");
     if (!mounts) return true;
-    while (!forbidden && getline(&line, &capacity, mounts) > 0) forbidden = project_mount_forbids_binding(line, folder);
+    while (!found && getline(&line, &capacity, mounts) > 0) found = is_so(line, folder);
     fclose(mounts);
-    return forbidden;
+    return found;
+}
+
+bool folder_has_mounts(const char *folder) {
+    return any_mount(project_mount_is_below, folder);
 }
 
 bool project_must_be_streamed(int source_fd) {
@@ -62,5 +71,5 @@ bool project_must_be_streamed(int source_fd) {
     ssize_t size = readlink(link, folder, sizeof folder - 1);
     if (size <= 0 || size == (ssize_t)sizeof folder - 1 || fstatfs(source_fd, &status) < 0) return true;
     folder[size] = '\0';
-    return status.f_type == FUSE_SUPER_MAGIC || is_forbidden_below(folder);
+    return status.f_type == FUSE_SUPER_MAGIC || any_mount(project_mount_forbids_binding, folder);
 }

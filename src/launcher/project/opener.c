@@ -26,6 +26,7 @@ enum {
 struct job {
     struct caller caller;
     bool wants_signature;
+    enum folder_access folder;
     char path[PATH_MAX];
     char below[PATH_MAX];
 };
@@ -69,6 +70,13 @@ static int open_as_caller(const char *path, bool *ret_is_file, struct error *ret
     return readable_fd;
 }
 
+static int open_wanted(const struct launcher *launcher, const struct job *job, struct opened *opened) {
+    if (job->folder != FOLDER_NONE)
+        return folder_open(&job->caller, job->path, job->folder, launcher->root, &opened->error);
+    if (job->below[0]) return open_toolchain(job, &opened->error);
+    return open_as_caller(job->path, &opened->is_file, &opened->error);
+}
+
 void opener_write_stream(const struct launcher *launcher, const char *path, int source_fd, const char *name) {
     struct error error;
     alarm(STREAM_TIMEOUT_S);
@@ -82,9 +90,7 @@ static void do_job(const struct launcher *launcher, const struct job *job) {
     struct opened opened = {0};
     int fd = -1;
     alarm(OPEN_TIMEOUT_S);
-    if (caller_become(&job->caller, launcher->root, &opened.error) == 0)
-        fd = job->below[0] ? open_toolchain(job, &opened.error)
-                           : open_as_caller(job->path, &opened.is_file, &opened.error);
+    if (caller_become(&job->caller, launcher->root, &opened.error) == 0) fd = open_wanted(launcher, job, &opened);
     if (fd >= 0 && job->wants_signature) {
         if (!job->below[0])
             opened.signature = project_sign(fd, opened.is_file);
@@ -92,7 +98,8 @@ static void do_job(const struct launcher *launcher, const struct job *job) {
             error_prefix(&opened.error, "%s", job->path);
         fd = fd_close(fd);
     }
-    if (fd >= 0 && !opened.is_file && launcher->root) opened.must_be_streamed = project_must_be_streamed(fd);
+    if (fd >= 0 && !opened.is_file && !job->folder && launcher->root)
+        opened.must_be_streamed = project_must_be_streamed(fd);
     fd_send(HELPER_FD, &opened, sizeof opened, &fd, fd >= 0 && !opened.is_file, 0);
     if (fd >= 0 && opened.is_file) opener_write_stream(launcher, job->path, fd, strrchr(job->path, '/') + 1);
 }
@@ -147,7 +154,8 @@ static void refill_after(struct launcher *launcher, uint64_t after_ms) {
 }
 
 int opener_begin(struct launcher *launcher, struct launcher_project *project, struct error *reterr) {
-    struct job job = {.caller = project->caller, .wants_signature = project->wants_signature};
+    struct job job = {
+        .caller = project->caller, .wants_signature = project->wants_signature, .folder = project->folder};
     memcpy(job.path, project->path, sizeof job.path);
     memcpy(job.below, project->below, sizeof job.below);
     if (send_job(launcher, &job, reterr) < 0) return -1;

@@ -131,18 +131,39 @@ void project_open(struct launcher *launcher, struct request request, int peer_fd
         end_failed(launcher, project, &error);
 }
 
-void project_open_granted(struct launcher *launcher, struct request request, const char *name, bool is_toolchain,
+/* What the home holds is the service's: its sockets and records are in no sandbox. */
+static int check_apart(const struct launcher *launcher, const char *path, struct error *reterr) {
+    const char *home = launcher->home.path;
+    bool is_apart = strcmp(path, home) != 0 && !project_is_below(path, home) && !project_is_below(home, path);
+    return is_apart ? 0 : error_set(reterr, E_INVALID, "%s holds the service's own files, or is among them", path);
+}
+
+void project_grant_folder(struct launcher *launcher, struct request request, int peer_fd, const char *name,
+                          const char *path, enum folder_access access) {
+    struct error error;
+    struct launcher_project *project = take_entry(launcher, request);
+    if (!project) return;
+    project->folder = access;
+    snprintf(project->path, sizeof project->path, "%s", path);
+    snprintf(project->grant_name, sizeof project->grant_name, "%s", name);
+    if (check_apart(launcher, path, &error) < 0 || project_caller(launcher, peer_fd, &project->caller, &error) < 0 ||
+        start_opening(launcher, project, &error) < 0)
+        end_failed(launcher, project, &error);
+}
+
+void project_open_granted(struct launcher *launcher, struct request request, const char *name, enum grant_kind kind,
                           bool wants_signature) {
     struct error error;
     struct grant grant;
     struct launcher_project *project = take_entry(launcher, request);
     if (!project) return;
     project->wants_signature = wants_signature;
-    int failed = grant_read(launcher, name, is_toolchain, &grant, &error);
+    int failed = grant_read(launcher, name, kind, &grant, &error);
     if (!failed) {
         project->caller = grant.caller;
         memcpy(project->path, grant.path, sizeof project->path);
         memcpy(project->below, grant.below, sizeof project->below);
+        project->folder = grant.folder;
         failed = start_opening(launcher, project, &error);
     }
     if (failed) end_failed(launcher, project, &error);
@@ -271,6 +292,28 @@ static int hand_on(struct launcher *launcher, struct launcher_project *project, 
     return project->below[0] ? refuse_stream(project, reterr) : start_stream(launcher, project, ret_fd, reterr);
 }
 
+/* That it can be mounted is found out before a sandbox is made for it. */
+static int check_folder(struct launcher *launcher, struct launcher_project *project, struct error *reterr) {
+    CLEANUP_FD int fd = -1;
+    struct userns_map map = project_map(project, launcher->daemon_uid, launcher->daemon_gid);
+    project->bindable = true;
+    if (!launcher->root) return 0;
+    int userns_fd = userns_get(&launcher->user_namespaces, &map, reterr);
+    return userns_fd < 0 ? -1 : folder_mount(project, userns_fd, false, &fd, reterr);
+}
+
+static int write_grant(const struct launcher *launcher, const struct launcher_project *project, struct error *reterr) {
+    struct grant grant = {.caller = project->caller, .folder = project->folder};
+    memcpy(grant.path, project->path, sizeof grant.path);
+    return grant_write(launcher, project->grant_name, &grant, reterr);
+}
+
+static void answer_granted(struct launcher *launcher, struct launcher_project *project) {
+    struct request request = project->request;
+    project_release(launcher, project);
+    server_ok(launcher, request, "", NULL, 0);
+}
+
 static void answer_signature(struct launcher *launcher, struct launcher_project *project, uint64_t signature) {
     struct request request = project->request;
     CLEANUP(buf_free) struct buf text = BUF_INIT;
@@ -294,9 +337,9 @@ static void answer_opened(struct launcher *launcher, struct launcher_project *pr
     project->state = PROJECT_OPEN;
     expect_files(launcher, project);
     wire_put_pair(&text, "token", project->token);
-    wire_put_pair(&text, "kind", project->bindable ? "mount" : "stream");
+    wire_put_pair(&text, "kind", project->folder ? "folder" : project->bindable ? "mount" : "stream");
     wire_put_pair(&text, "file", is_file ? file_name(project) : "");
-    server_ok(launcher, project->request, buf_string(&text), &fd, 1);
+    server_ok(launcher, project->request, buf_string(&text), &fd, fd >= 0);
 }
 
 void project_advance(struct launcher *launcher, struct launcher_project *project) {
@@ -304,9 +347,16 @@ void project_advance(struct launcher *launcher, struct launcher_project *project
     struct opened opened = {0};
     CLEANUP_FD int fd = -1;
     int failed = receive_opened(project, &opened, &error);
-    if (!failed && !project->wants_signature) failed = hand_on(launcher, project, &opened, &fd, &error);
+    bool is_folder = project->folder != FOLDER_NONE, is_for_grant = project->grant_name[0] != '\0';
+    if (!failed && is_folder)
+        failed = check_folder(launcher, project, &error);
+    else if (!failed && !project->wants_signature)
+        failed = hand_on(launcher, project, &opened, &fd, &error);
+    if (!failed && is_for_grant) failed = write_grant(launcher, project, &error);
     if (failed)
         end_failed(launcher, project, &error);
+    else if (is_for_grant)
+        answer_granted(launcher, project);
     else if (project->wants_signature)
         answer_signature(launcher, project, opened.signature);
     else

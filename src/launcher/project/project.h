@@ -20,6 +20,7 @@ struct launcher;
 struct wire_message;
 
 struct caller {
+    pid_t pid; /* of the process that dialled; 0: not known, as of a standing permission */
     uid_t uid;
     gid_t gid;
     gid_t groups[CALLER_GROUPS_MAX];
@@ -28,11 +29,20 @@ struct caller {
 
 enum project_state { PROJECT_FREE, PROJECT_OPENING, PROJECT_OPEN };
 
+/* A folder that its caller hands to a sandbox for as long as that lives: not copied or compiled but mounted, and by
+   the daemon never seen. */
+enum folder_access { FOLDER_NONE, FOLDER_READ, FOLDER_WRITE };
+
+/* What a standing permission is for. Each kind has names of its own: a sandbox's id is never one of another kind's. */
+enum grant_kind { GRANT_SOURCE, GRANT_TOOLCHAIN, GRANT_FOLDER, GRANT_KINDS };
+
 struct launcher_project {
     enum project_state state;
     char token[PROJECT_TOKEN_BYTES];
     char path[PATH_MAX];
     char below[PATH_MAX]; /* of a toolchain: the folder of its owner's that it must lie in; "" for a project */
+    enum folder_access folder;
+    char grant_name[JAIL_NAME_BYTES]; /* of the permission that is all that is wanted; "": it is to be opened */
     struct request request;
     struct caller caller;
     uint64_t deadline_ms; /* of the helper: to open it, then to send its files; UINT64_MAX: there is none */
@@ -65,13 +75,17 @@ struct grant {
     struct caller caller;
     char path[PATH_MAX];
     char below[PATH_MAX]; /* as in struct launcher_project */
+    enum folder_access folder;
 };
 
 /* below is NULL for a project. */
 void project_open(struct launcher *launcher, struct request request, int peer_fd, const char *path, const char *below);
 /* By a standing permission; or just find out whether it is as it was. */
-void project_open_granted(struct launcher *launcher, struct request request, const char *name, bool is_toolchain,
+void project_open_granted(struct launcher *launcher, struct request request, const char *name, enum grant_kind kind,
                           bool wants_signature);
+/* Open a folder as its caller, check all that a sandbox needs of it, and write a permission to open it again. */
+void project_grant_folder(struct launcher *launcher, struct request request, int peer_fd, const char *name,
+                          const char *path, enum folder_access access);
 bool project_is_below(const char *path, const char *below); /* by its name; both are clean */
 /* The caller at the other end, if it may bring projects. */
 int project_caller(const struct launcher *launcher, int peer_fd, struct caller *ret, struct error *reterr);
@@ -84,13 +98,16 @@ bool toolchain_is_safe(const struct stat *status, uid_t owner); /* that no other
 /* By the process that opens it: this may wait for a file system. */
 bool project_must_be_streamed(int source_fd);
 bool project_mount_forbids_binding(char *line, const char *folder); /* one line of mountinfo, which is changed */
-/* Those of toolchains have names of their own: a sandbox's id is never one of them. */
+bool project_mount_is_below(char *line, const char *folder);        /* the same: it is of anything below the folder */
+bool folder_has_mounts(const char *folder);                         /* also when that can't be told */
+/* "ro", "rw"; FOLDER_NONE for anything else, and for NULL. */
+enum folder_access folder_access_find(const char *word);
 int grant_write(const struct launcher *launcher, const char *name, const struct grant *grant, struct error *reterr);
-int grant_read(const struct launcher *launcher, const char *name, bool is_toolchain, struct grant *ret,
+int grant_read(const struct launcher *launcher, const char *name, enum grant_kind kind, struct grant *ret,
                struct error *reterr); /* E_FORBIDDEN: there is none */
-void grant_remove(const struct launcher *launcher, const char *name, bool is_toolchain);
-/* Withdraw all for toolchains but those that the lines name. */
-void grant_keep_toolchains(const struct launcher *launcher, const char *lines);
+void grant_remove(const struct launcher *launcher, const char *name, enum grant_kind kind);
+/* Withdraw all of a kind but those that the lines name. */
+void grant_keep(const struct launcher *launcher, enum grant_kind kind, const char *lines);
 void project_advance(struct launcher *launcher, struct launcher_project *project);
 uint64_t project_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */
 struct launcher_project *project_find(struct launcher *launcher, const char *token);
@@ -101,6 +118,14 @@ struct userns_map project_map(const struct launcher_project *project, uid_t uid,
 /* A detached read-only mount of the project, with its owners as the user namespace maps them; -1: as they are. */
 int project_mount(const struct launcher_project *project, int userns_fd, bool is_executable, int *ret_fd,
                   struct error *reterr);
+/* The same of a folder, writable where that was agreed to, and of itself alone: what is mounted below stays outside. */
+int folder_mount(const struct launcher_project *folder, int userns_fd, bool is_executable, int *ret_fd,
+                 struct error *reterr);
+/* Which attributes every mount of it has, whatever the host's has besides. */
+uint64_t folder_attributes(const struct launcher_project *folder, bool is_executable);
+/* folder.c, in the process that opens: the folder at path, by no link, with no mount below it. */
+int folder_open(const struct caller *caller, const char *path, enum folder_access access, bool root,
+                struct error *reterr);
 /* The caller at the other end of an accepted connection. */
 int caller_of(int peer_fd, struct caller *ret, struct error *reterr);
 /* Become the caller, for good, in a process of one's own. */

@@ -143,7 +143,7 @@ typedef int (*mount_fn)(const struct root *root, const struct jail_plan_op *op, 
 static const mount_fn mount_functions[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_BIND] = mount_bind,      [JAIL_PLAN_BIND_EXEC] = mount_bind, [JAIL_PLAN_TOOLCHAIN] = mount_bind,
     [JAIL_PLAN_DEVICE] = mount_device,  [JAIL_PLAN_TMPFS] = mount_tmpfs,    [JAIL_PLAN_PROC] = mount_proc,
-    [JAIL_PLAN_DIRECTORY] = make_empty,
+    [JAIL_PLAN_DIRECTORY] = make_empty, [JAIL_PLAN_VOLUME] = mount_bind,
 };
 
 int start_make_root(struct spawn *spawn, int *ret_root_fd, struct error *reterr) {

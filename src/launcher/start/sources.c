@@ -15,6 +15,7 @@
 #include "launcher/project/project.h"
 #include "launcher/start/spawn.h"
 #include "launcher/start/userns.h"
+#include "launcher/volumes/volumes.h"
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
@@ -50,11 +51,10 @@ static int open_bind(const char *path, uint64_t attributes, int *ret_fd, struct 
 }
 
 /* Without root the mount can only be found by its path again: make sure that it leads to the same file. */
-static int open_own_project(const struct launcher_project *project, bool is_executable, int *ret_fd,
-                            struct error *reterr) {
+static int open_own(const struct launcher_project *project, uint64_t attributes, int *ret_fd, struct error *reterr) {
     CLEANUP_FD int fd = -1;
     struct stat opened, found;
-    if (open_bind(project->path, READ_ONLY | (is_executable ? 0 : MOUNT_ATTR_NOEXEC), &fd, reterr) < 0) return -1;
+    if (open_bind(project->path, attributes, &fd, reterr) < 0) return -1;
     if (fstat(project->source_fd, &opened) < 0 || fstat(fd, &found) < 0 || opened.st_dev != found.st_dev ||
         opened.st_ino != found.st_ino)
         return error_set(reterr, E_CONFLICT, "%s is not what was opened", project->path);
@@ -62,15 +62,26 @@ static int open_own_project(const struct launcher_project *project, bool is_exec
     return 0;
 }
 
-int sources_open_project(const struct launcher *launcher, const struct jailed_node *node, const char *token,
-                         int *ret_fd, struct error *reterr) {
+static int open_folder(const struct launcher *launcher, const struct jailed_node *node,
+                       const struct launcher_project *folder, bool is_executable, int *ret_fd, struct error *reterr) {
+    CLEANUP_FD int userns_fd = -1;
+    struct userns_map map = project_map(folder, node->uid, node->uid);
+    if (!launcher->root) return open_own(folder, folder_attributes(folder, is_executable), ret_fd, reterr);
+    if (userns_make(&map, &userns_fd, reterr) < 0) return -1;
+    return folder_mount(folder, userns_fd, is_executable, ret_fd, reterr);
+}
+
+int sources_open_project(const struct launcher *launcher, const struct jailed_node *node,
+                         const struct jailed_bind *bind, int *ret_fd, struct error *reterr) {
+    const char *token = bind->source;
     /* Looking up changes nothing; the table is const only for the child's sake. */
     struct launcher_project *project = project_find((struct launcher *)launcher, token);
     if (!project) return error_set(reterr, E_NOT_FOUND, "no project %s is open", token);
     if (!project->bindable)
         return error_set(reterr, E_GUARANTEE, "project %s can't be bound: its file system has no idmapped mounts",
                          token);
-    if (!launcher->root) return open_own_project(project, false, ret_fd, reterr);
+    if (project->folder != FOLDER_NONE) return open_folder(launcher, node, project, bind->executable, ret_fd, reterr);
+    if (!launcher->root) return open_own(project, READ_ONLY | MOUNT_ATTR_NOEXEC, ret_fd, reterr);
     CLEANUP_FD int userns_fd = -1;
     struct userns_map map = project_map(project, node->uid, node->uid);
     if (userns_make(&map, &userns_fd, reterr) < 0) return -1;
@@ -82,7 +93,7 @@ static int open_toolchain(const struct spawn *spawn, const char *token, int *ret
     const struct launcher_project *project = project_find((struct launcher *)spawn->launcher, token);
     if (!project || !project->below[0] || !project->bindable)
         return error_set(reterr, E_NOT_FOUND, "no toolchain %s is open", token);
-    if (!spawn->launcher->root) return open_own_project(project, true, ret_fd, reterr);
+    if (!spawn->launcher->root) return open_own(project, READ_ONLY, ret_fd, reterr);
     CLEANUP_FD int userns_fd = -1;
     struct userns_map map = project_map(project, spawn->node->uid, spawn->node->uid);
     if (userns_make(&map, &userns_fd, reterr) < 0) return -1;
@@ -94,6 +105,8 @@ static int open_source(const struct spawn *spawn, const struct jail_plan_op *op,
     char path[PATH_MAX];
     switch (op->verb) {
     case JAIL_PLAN_TOOLCHAIN: return open_toolchain(spawn, op->words[0], ret_fd, reterr);
+    case JAIL_PLAN_VOLUME:
+        return volume_mount(spawn->launcher, spawn->node, op->words[0], false, false, ret_fd, reterr);
     case JAIL_PLAN_BIND: return open_bind(op->words[0], READ_ONLY | MOUNT_ATTR_NOEXEC, ret_fd, reterr);
     case JAIL_PLAN_BIND_EXEC: return open_bind(op->words[0], READ_ONLY, ret_fd, reterr);
     case JAIL_PLAN_DEVICE:

@@ -7,6 +7,7 @@
 #include "launcher/cgroup/cgroup.h"
 
 struct launcher;
+struct jailed_bind;
 struct jailed_node;
 
 struct filter_cache {
@@ -45,9 +46,10 @@ int sources_open(struct spawn *spawn, struct error *reterr);
    the launcher's rights over processes. */
 int sources_find(const char *path);
 int sources_open_tree(const char *path, int *ret_fd, struct error *reterr);
-/* An opened project, by its token, as this node may see it: idmapped, read-only, noexec. */
-int sources_open_project(const struct launcher *launcher, const struct jailed_node *node, const char *token,
-                         int *ret_fd, struct error *reterr);
+/* An opened project, by its token, as this node may see it: idmapped, read-only, noexec; or a folder that its caller
+   handed over, which may be writable and executable. */
+int sources_open_project(const struct launcher *launcher, const struct jailed_node *node,
+                         const struct jailed_bind *bind, int *ret_fd, struct error *reterr);
 /* Set the attributes of all its mounts, and cut them off from those they are copies of. */
 int sources_restrict(int tree_fd, uint64_t attributes, struct error *reterr);
 

@@ -138,6 +138,7 @@ static const struct {
     {"cgroup.procs", "7\n8\n0\n"},
     {"cpu.idle", "1\n"},
     {".grant-", "grant uid=1000 gid=1000 groups=1,2 path=/srv/project\n"},
+    {".folder-", "grant uid=1000 gid=1000 groups= path=/srv/folder folder=rw\n"},
     {".egress-", "node n\nreach public\nhost 10.0.0.1\nconnections 8\n"},
 };
 
@@ -441,6 +442,7 @@ FAKE_CALL(mknodat, (int fd, const char *path, mode_t mode, dev_t device), (fd, p
 FAKE_CALL(rmdir, (const char *path), (path))
 FAKE_CALL(unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
 FAKE_CALL(renameat, (int from_fd, const char *from, int to_fd, const char *to), (from_fd, from, to_fd, to))
+FAKE_CALL(ftruncate64, (int fd, off_t size), (fd, size))
 FAKE_CALL(access, (const char *path, int mode), (path, mode))
 FAKE_CALL(faccessat, (int fd, const char *path, int mode, int flags), (fd, path, mode, flags))
 FAKE_CALL(chdir, (const char *path), (path))

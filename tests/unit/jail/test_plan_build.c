@@ -235,6 +235,7 @@ static void every_verb_is_said_by_some_plan(void **state) {
             (struct jail_bind){.source = "u1000-otp", .target = "/toolchain/otp", .is_toolchain = true};
         request.binds = with_own;
         request.limits.cpu_percent = request.limits.cpu_weight_percent = 50;
+        request.data_volume = i == 0 ? "_own" : NULL;
         request.limits.file_size_bytes = request.limits.network_total_bytes = 64 << 20;
         CLEANUP(jail_plan_free) struct jail_plan plan = {0};
         struct error error = {0};

@@ -429,6 +429,57 @@ static void assert_machine_worked(const struct machine *machine) {
     assert_int_equal(rmdir(machine->directory), 0);
 }
 
+/* ---- modes: no call makes a file that runs as its owner or group ---- */
+
+static long make_by_open(int flags, mode_t mode) {
+    long fd = syscall(SYS_openat, AT_FDCWD, flags & O_DIRECTORY ? "." : "made", flags | O_WRONLY, mode);
+    if (fd >= 0) close((int)fd);
+    return fd;
+}
+
+static bool is_refused(long result) {
+    return result < 0 && errno == EPERM;
+}
+
+/* In a child that has the filter: the number of the first check that failed, or 0. */
+static int check_modes(void) {
+    static const mode_t marks[] = {S_ISUID, S_ISGID, S_ISUID | S_ISGID};
+    if (make_by_open(O_CREAT, 0755) < 0 || make_by_open(O_TMPFILE, 0755) < 0) return 1;
+    if (make_by_open(0, 07777) < 0) return 2; /* no file is made: the mode is none */
+    int fd = open("made", O_RDONLY);
+    if (chmod("made", 01700) < 0 || fchmod(fd, 0700) < 0 || fchmodat(AT_FDCWD, "made", 0755, 0) < 0) return 3;
+    for (size_t i = 0; i < ARRAY_SIZE(marks); i++) {
+        mode_t mode = marks[i] | 0755;
+        if (!is_refused(chmod("made", mode)) || !is_refused(fchmod(fd, mode))) return 10;
+        if (!is_refused(fchmodat(AT_FDCWD, "made", mode, 0)) || !is_refused(syscall(SYS_creat, "new", mode))) return 11;
+        if (!is_refused(make_by_open(O_CREAT, mode)) || !is_refused(make_by_open(O_TMPFILE, mode))) return 12;
+        if (!is_refused(make_by_open(O_CREAT | O_TMPFILE, mode))) return 13;
+        if (syscall(SYS_mknod, "new", S_IFREG | mode, 0) == 0) return 14;
+    }
+    uint64_t how[3] = {O_CREAT | O_WRONLY, S_ISUID | 0755, 0};
+    if (syscall(SYS_openat2, AT_FDCWD, "new", how, sizeof how) >= 0 || errno != ENOSYS) return 15;
+    return 0;
+}
+
+static void no_call_makes_a_set_id_file(void **state) {
+    static const char *const sets[] = {"strict", "network", "open"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+        char directory[] = "/tmp/test_modes_XXXXXX";
+        struct sock_fprog *filter = quiet_filter(sets[i]);
+        int status;
+        assert_non_null(mkdtemp(directory));
+        pid_t pid = fork();
+        if (pid == 0) _exit(chdir(directory) < 0 || install(filter, 0) < 0 ? 99 : check_modes());
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (status != 0) fail_msg("%s: %x", sets[i], (unsigned)status);
+        seccomp_filter_free(filter);
+        CLEANUP_FD int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        unlinkat(fd, "made", 0);
+        assert_int_equal(rmdir(directory), 0);
+    }
+}
+
 static void virtual_machines_work(void **state) {
     (void)state;
     struct machine machines[] = {
@@ -446,6 +497,7 @@ int main(void) {
         cmocka_unit_test(each_set_refuses_what_it_should), cmocka_unit_test(foreign_calls_kill),
         cmocka_unit_test(dangerous_calls_notify),          cmocka_unit_test(names_only_what_notifies),
         cmocka_unit_test(unknown_sets_are_refused),        cmocka_unit_test(virtual_machines_work),
+        cmocka_unit_test(no_call_makes_a_set_id_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,6 +236,25 @@ static void probe_project(const char *name) {
     say_open("project_write", "/src/new", O_WRONLY | O_CREAT);
 }
 
+/* What was handed over at /mnt/d, as far as it goes. */
+static void probe_folder(const char *name) {
+    char text[64] = "";
+    struct stat status;
+    int fd = open("/mnt/d/private", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof text - 1) < 0)
+        say(name, -1);
+    else
+        printf("%s=%s\n", name, text);
+    say_open("folder_others", "/mnt/d/others", O_RDONLY);
+    say_open("folder_write", "/mnt/d/new", O_WRONLY | O_CREAT);
+    say("folder_device", mknod("/mnt/d/disk", S_IFBLK | 0600, 7 << 8));
+    say("folder_link", link("/mnt/d/others", "/mnt/d/linked"));
+    say("folder_above", stat("/mnt/d/../d/../../proc/1/root/etc", &status));
+    say_open("folder_beside", "/mnt/beside", O_WRONLY | O_CREAT);
+    printf("folder_ids=%d:%d\n", stat("/mnt/d", &status) < 0 ? -1 : (int)status.st_uid,
+           stat("/mnt/d/others", &status) < 0 ? -1 : (int)status.st_uid);
+}
+
 static void probe_exhaust(const char *name) {
     char *memory = mmap(NULL, EXHAUST_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(memory, 1, EXHAUST_BYTES);
@@ -398,6 +417,7 @@ static const struct {
     {"mount_held", probe_mount_held},
     {"app", probe_app},
     {"project", probe_project},
+    {"folder", probe_folder},
     {"exhaust", probe_exhaust},
     {"hold", probe_hold},
     {"data_size", probe_data_size},

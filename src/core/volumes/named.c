@@ -1,0 +1,292 @@
+/* Named volumes: which there are, and making and removing them. The launcher has them; what is kept here is a copy of
+   its list, which nothing but this daemon changes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core_internal.h"
+#include "core/volumes/volumes.h"
+#include "jail/plan.h"
+
+struct named_volume {
+    struct named_volume *next;
+    struct link_volume facts;
+};
+
+static struct named_volume **find(struct engine *engine, const char *name) {
+    struct named_volume **at = &engine->volumes;
+    while (*at && strcmp((*at)->facts.name, name) != 0) at = &(*at)->next;
+    return at;
+}
+
+static bool is_private(const char *name) {
+    return name[0] == JAIL_VOLUME_PRIVATE;
+}
+
+/* Callers name no sandbox's own. */
+static bool is_visible(const struct caller *caller, const struct named_volume *volume) {
+    return !is_private(volume->facts.name) && (caller->role == ROLE_ADMIN || caller->uid == volume->facts.owner);
+}
+
+static void add(struct engine *engine, const struct link_volume *facts) {
+    struct named_volume *volume = new_or_abort(struct named_volume);
+    *volume = (struct named_volume){.facts = *facts, .next = engine->volumes};
+    engine->volumes = volume;
+}
+
+static void take_out(struct named_volume **at) {
+    struct named_volume *volume = *at;
+    *at = volume->next;
+    free(volume);
+}
+
+void volumes_forget(struct engine *engine) {
+    while (engine->volumes) take_out(&engine->volumes);
+}
+
+/* ---- a sandbox's own ---- */
+
+int volumes_check_data(const struct engine *engine, uint64_t size_bytes, struct error *reterr) {
+    if (!size_bytes || engine->host.features.guarantees & 1u << JAIL_GUARANTEE_VOLUMES) return 0;
+    return error_set(reterr, E_GUARANTEE,
+                     "/data can't be a volume here: that takes root, loop devices and mkfs.ext4; leave out data_size");
+}
+
+struct making_data {
+    struct engine *engine;
+    struct link_volume facts;
+    void (*done)(void *data, const struct error *error);
+    void *data;
+};
+
+static void on_data_made(void *data, const struct error *error) {
+    struct making_data *making = data;
+    if (error)
+        quotas_give(making->engine->config.quotas, making->facts.owner, QUOTA_DISK, making->facts.size_bytes);
+    else
+        add(making->engine, &making->facts);
+    making->done(making->data, error);
+    free(making);
+}
+
+void volumes_make_data(struct sandbox *sandbox, int peer_fd, void (*done)(void *data, const struct error *error),
+                       void *data) {
+    struct error error;
+    struct engine *engine = sandbox->engine;
+    struct link_volume facts = {.owner = sandbox->owner, .size_bytes = sandbox->config.data_size_bytes};
+    const char *name = volumes_name_data(sandbox, facts.name);
+    int result = name ? quotas_take(engine->config.quotas, facts.owner, QUOTA_DISK, facts.size_bytes, &error) : 0;
+    if (!name || result < 0) {
+        done(data, name ? &error : NULL);
+        return;
+    }
+    struct making_data *making = new_or_abort(struct making_data);
+    *making = (struct making_data){engine, facts, done, data};
+    link_make_volume(engine->host.link, peer_fd, facts.name, facts.size_bytes, on_data_made, making);
+}
+
+static void on_data_removed(void *data, const struct error *error) {
+    (void)data, (void)error; /* one that is left is removed at the next start */
+}
+
+static void remove_data(struct engine *engine, struct named_volume **at) {
+    const struct link_volume *facts = &(*at)->facts;
+    link_remove_volume(engine->host.link, -1, facts->name, on_data_removed, NULL);
+    quotas_give(engine->config.quotas, facts->owner, QUOTA_DISK, facts->size_bytes);
+    take_out(at);
+}
+
+void volumes_remove_data(struct sandbox *sandbox) {
+    char name[VOLUMES_NAME_BYTES];
+    struct named_volume **at = volumes_name_data(sandbox, name) ? find(sandbox->engine, name) : NULL;
+    if (at && *at) remove_data(sandbox->engine, at);
+}
+
+static bool is_anybodys_data(const struct engine *engine, const char *volume) {
+    char name[VOLUMES_NAME_BYTES];
+    size_t at = 0;
+    void *sandbox;
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox))
+        if (string_equal(volumes_name_data(sandbox, name), volume)) return true;
+    return false;
+}
+
+/* What a daemon that was killed had not removed. */
+static void remove_ownerless_data(struct engine *engine) {
+    struct named_volume **at = &engine->volumes;
+    while (*at)
+        if (is_private((*at)->facts.name) && !is_anybodys_data(engine, (*at)->facts.name))
+            remove_data(engine, at);
+        else
+            at = &(*at)->next;
+}
+
+/* ---- at the start ---- */
+
+static void on_listed(void *data, const struct link_volume *volumes, size_t count, const struct error *error) {
+    struct engine *engine = data;
+    engine_part_closed(engine);
+    if (error) {
+        engine_log_error(engine, "volumes_unknown", NULL, error);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (*find(engine, volumes[i].name)) continue;
+        add(engine, &volumes[i]);
+        quotas_count(engine->config.quotas, volumes[i].owner, QUOTA_DISK, volumes[i].size_bytes);
+    }
+    remove_ownerless_data(engine);
+}
+
+void volumes_learn(struct engine *engine) {
+    engine_part_open(engine);
+    link_volumes(engine->host.link, on_listed, engine);
+}
+
+/* ---- in sandboxes ---- */
+
+int volumes_check_access(struct engine *engine, const struct caller *caller, json_t *volumes, struct error *reterr) {
+    for (size_t i = 0; i < json_array_size(volumes); i++) {
+        struct mount_text mount;
+        const char *text = json_string_value(json_array_get(volumes, i));
+        if (!text || mount_text_parse(text, &mount, NULL) < 0 || mount_text_is_folder(mount.source)) continue;
+        const struct named_volume *volume = *find(engine, mount.source);
+        if (!volume || !is_visible(caller, volume))
+            return error_set(reterr, E_NOT_FOUND,
+                             "there is no volume '%.64s'; `sandbox volume create` makes one, and a folder has a slash",
+                             mount.source);
+    }
+    return 0;
+}
+
+static bool is_used_by(const struct sandbox *sandbox, const char *name) {
+    json_t *volumes = sandbox->config.volumes;
+    for (size_t i = 0; i < json_array_size(volumes); i++) {
+        struct mount_text mount;
+        const char *text = json_string_value(json_array_get(volumes, i));
+        if (text && mount_text_parse(text, &mount, NULL) == 0 && strcmp(mount.source, name) == 0) return true;
+    }
+    return false;
+}
+
+/* Whether it runs or not: it may start again. */
+static const struct sandbox *find_user(const struct engine *engine, const char *name) {
+    size_t at = 0;
+    void *sandbox;
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox))
+        if (is_used_by(sandbox, name)) return sandbox;
+    return NULL;
+}
+
+/* ---- the operations ---- */
+
+static json_t *to_json(struct engine *engine, const struct link_volume *facts) {
+    char owner[OWNER_TEXT_BYTES];
+    json_t *users = json_array();
+    size_t at = 0;
+    void *sandbox;
+    while (map_next(&engine->sandboxes, &at, NULL, &sandbox))
+        if (is_used_by(sandbox, facts->name))
+            json_array_append_new(users, json_string(((struct sandbox *)sandbox)->id));
+    return json_pack("{s:s, s:s, s:I, s:o}", "name", facts->name, "owner", owner_text(facts->owner, owner),
+                     "size_bytes", (json_int_t)facts->size_bytes, "sandboxes", users);
+}
+
+void engine_volumes(struct engine *engine, struct request *request) {
+    json_t *list = json_array();
+    for (const struct named_volume *volume = engine->volumes; volume; volume = volume->next)
+        if (is_visible(&request->caller, volume)) json_array_append_new(list, to_json(engine, &volume->facts));
+    answer_ok(engine, request, list);
+}
+
+struct changing {
+    struct engine *engine;
+    struct request *request;
+    struct link_volume facts;
+};
+
+static void end_change(struct changing *changing, const struct error *error) {
+    struct engine *engine = changing->engine;
+    if (error)
+        answer_error(engine, changing->request, error, NULL);
+    else
+        answer_ok(engine, changing->request, to_json(engine, &changing->facts));
+    free(changing);
+    engine_part_closed(engine);
+}
+
+static void begin_change(struct engine *engine, struct request *request, const struct link_volume *facts,
+                         struct changing **ret) {
+    struct changing *changing = new_or_abort(struct changing);
+    *changing = (struct changing){.engine = engine, .request = request, .facts = *facts};
+    engine_part_open(engine);
+    *ret = changing;
+}
+
+static void on_made(void *data, const struct error *error) {
+    struct changing *changing = data;
+    if (error)
+        quotas_give(changing->engine->config.quotas, changing->facts.owner, QUOTA_DISK, changing->facts.size_bytes);
+    else
+        add(changing->engine, &changing->facts);
+    end_change(changing, error);
+}
+
+static int check_caller(const struct engine *engine, const struct request *request, struct error *reterr) {
+    if (request->caller.peer_fd < 0)
+        return error_set(reterr, E_INVALID, "only callers on the unix socket may change volumes");
+    if (engine->host.features.guarantees & 1u << JAIL_GUARANTEE_VOLUMES) return 0;
+    return error_set(reterr, E_GUARANTEE,
+                     "there are no named volumes here: they take root, loop devices and mkfs.ext4; a folder of yours "
+                     "can be mounted: -v DIR:PATH");
+}
+
+void engine_volume_create(struct engine *engine, struct request *request) {
+    struct error error;
+    struct changing *changing;
+    struct link_volume facts = {.owner = request->caller.uid,
+                                .size_bytes =
+                                    (uint64_t)json_integer_value(json_object_get(request->params, "size_bytes"))};
+    snprintf(facts.name, sizeof facts.name, "%s", json_string_value(json_object_get(request->params, "name")));
+    int result = check_caller(engine, request, &error);
+    if (result == 0 && is_private(facts.name))
+        result = error_set(&error, E_INVALID, "a volume's name does not begin with %c", JAIL_VOLUME_PRIVATE);
+    if (result == 0 && *find(engine, facts.name))
+        result = error_set(&error, E_EXISTS, "there is a volume '%s' already", facts.name);
+    if (result == 0) result = quotas_take(engine->config.quotas, facts.owner, QUOTA_DISK, facts.size_bytes, &error);
+    if (result < 0) {
+        answer_error(engine, request, &error, NULL);
+        return;
+    }
+    begin_change(engine, request, &facts, &changing);
+    link_make_volume(engine->host.link, request->caller.peer_fd, facts.name, facts.size_bytes, on_made, changing);
+}
+
+static void on_removed(void *data, const struct error *error) {
+    struct changing *changing = data;
+    struct named_volume **at = find(changing->engine, changing->facts.name);
+    if (*at && !error) {
+        quotas_give(changing->engine->config.quotas, changing->facts.owner, QUOTA_DISK, changing->facts.size_bytes);
+        take_out(at);
+    }
+    end_change(changing, error);
+}
+
+void engine_volume_remove(struct engine *engine, struct request *request) {
+    struct error error;
+    struct changing *changing;
+    const char *name = json_string_value(json_object_get(request->params, "name"));
+    const struct named_volume *volume = *find(engine, name);
+    const struct sandbox *user = find_user(engine, name);
+    int result = check_caller(engine, request, &error);
+    if (result == 0 && (!volume || !is_visible(&request->caller, volume)))
+        result = error_set(&error, E_NOT_FOUND, "there is no volume '%s'", name);
+    if (result == 0 && user)
+        result =
+            error_set(&error, E_CONFLICT, "the sandbox '%s' has the volume '%s'; destroy it first", user->id, name);
+    if (result < 0) {
+        answer_error(engine, request, &error, NULL);
+        return;
+    }
+    begin_change(engine, request, &volume->facts, &changing);
+    link_remove_volume(engine->host.link, request->caller.peer_fd, name, on_removed, changing);
+}

@@ -1,0 +1,421 @@
+/* Folders that callers hand to sandboxes, and named volumes, with the real service and real VMs. */
+#include "support.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "leftovers.h"
+#include "processes.h"
+
+static struct world *world;
+
+static int open_world(void **state) {
+    (void)state;
+    world = world_open(NULL);
+    return 0;
+}
+
+static int close_world(void **state) {
+    (void)state;
+    world_close(world);
+    return 0;
+}
+
+/* A folder of the test's, with one file in it. */
+static const char *make_folder(const char *name) {
+    char file[64];
+    snprintf(file, sizeof file, "%s/in", name);
+    world_file(world, file, "from outside");
+    return world_path(world, name);
+}
+
+static json_t *volumes(const char *folder, const char *rest) {
+    return json_pack("[o]", json_sprintf("%s:%s", folder, rest));
+}
+
+static void create(const char *id, const char *profile, json_t *list) {
+    world_do(world, "create", "{s:s, s:s, s:s, s:o}", "id", id, "source", EXAMPLES "/counter_erl", "profile", profile,
+             "volumes", list);
+}
+
+static void assert_says(const char *id, const char *code, const char *expected) {
+    CLEANUP_FREE char *text = world_eval_text(world, id, "erlang", code);
+    assert_string_equal(text, expected);
+}
+
+/* Also one that waited in the pool, and one that is made anew for a restart. */
+static void a_sandbox_writes_to_its_owners_folder(void **state) {
+    const char *folder = make_folder("work");
+    char written[256];
+    struct stat status;
+    (void)state;
+    snprintf(written, sizeof written, "%s/out", folder);
+    create("writer", "medium", volumes(folder, "/mnt/work"));
+    assert_says("writer", "file:read_file(\"/mnt/work/in\").", "{ok,<<\"from outside\">>}");
+    assert_says("writer", "file:write_file(\"/mnt/work/out\", <<\"x\">>).", "ok");
+    assert_int_equal(stat(written, &status), 0);
+    assert_int_equal(status.st_uid, geteuid());
+    json_t *info = world_info(world, "writer");
+    json_t *told = json_array_get(json_object_get(info, "volumes"), 0);
+    assert_string_equal(json_string_value(json_object_get(told, "source")), folder);
+    assert_string_equal(json_string_value(json_object_get(told, "path")), "/mnt/work");
+    assert_false(json_is_true(json_object_get(told, "read_only")));
+    json_decref(info);
+    world_do(world, "restart", "{s:s}", "id", "writer");
+    assert_says("writer", "file:write_file(\"/mnt/work/out\", <<\"again\">>).", "ok");
+    CLEANUP_FREE char *text = read_whole(written);
+    assert_string_equal(text, "again");
+    world_destroy(world, "writer");
+}
+
+static void what_is_to_be_read_is_read_only(void **state) {
+    (void)state;
+    create("reader", "high", volumes(make_folder("books"), "/data/books:ro"));
+    assert_says("reader", "file:read_file(\"/data/books/in\").", "{ok,<<\"from outside\">>}");
+    assert_says("reader", "file:write_file(\"/data/books/out\", <<>>).", "{error,erofs}");
+    assert_says("reader", "file:write_file(\"/data/own\", <<>>).", "ok");
+    world_destroy(world, "reader");
+}
+
+/* Programs are for a profile that allows them. */
+static void a_program_runs_where_the_profile_allows_programs(void **state) {
+    const char *folder = make_folder("tools");
+    char program[256];
+    (void)state;
+    snprintf(program, sizeof program, "%s/say", folder);
+    world_copy(world, "tools/say", "/bin/echo", SIZE_MAX);
+    assert_int_equal(chmod(program, 0755), 0);
+    create("runner", "low", volumes(folder, "/mnt/tools:ro"));
+    assert_says("runner", "os:cmd(\"/mnt/tools/say yes\").", "\"yes\\n\"");
+    world_destroy(world, "runner");
+}
+
+/* Every refusal leaves nothing: no sandbox, no permission. */
+static void bad_input_is_refused(void **state) {
+    static const struct {
+        const char *rest, *code;
+    } cases[] = {{"/etc", "invalid_input"},        {"/mnt", "invalid_input"},      {"/mnt/", "invalid_input"},
+                 {"/mnt/../etc", "invalid_input"}, {"/mnt/a/", "invalid_input"},   {"/tmp/a", "invalid_input"},
+                 {"/mnt//a", "invalid_input"},     {"/dataset/a", "invalid_input"}};
+    const char *folder = make_folder("plain");
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        json_decref(world_fails(world, "create", cases[i].code, "{s:s, s:s, s:o}", "id", "bad", "source",
+                                EXAMPLES "/counter_erl", "volumes", volumes(folder, cases[i].rest)));
+    char file[256];
+    snprintf(file, sizeof file, "%s/in", folder);
+    json_decref(world_fails(world, "create", "invalid_input", "{s:s, s:s, s:o}", "id", "bad", "source",
+                            EXAMPLES "/counter_erl", "volumes", volumes(file, "/mnt/a")));
+    json_decref(world_fails(world, "create", "not_found", "{s:s, s:s, s:o}", "id", "bad", "source",
+                            EXAMPLES "/counter_erl", "volumes", volumes("/nowhere/at/all", "/mnt/a")));
+    json_decref(world_fails(world, "create", "invalid_input", "{s:s, s:s, s:o}", "id", "bad", "source",
+                            EXAMPLES "/counter_erl", "volumes", volumes(world_home(world), "/mnt/a")));
+    json_decref(world_fails(world, "create", "invalid_input", "{s:s, s:s, s:[s, s]}", "id", "bad", "source",
+                            EXAMPLES "/counter_erl", "volumes", "/tmp:/mnt/a", "/tmp:/mnt/a/b"));
+}
+
+/* What a sandbox made of a folder leads nowhere when it starts again. */
+static void a_folder_that_became_a_link_stops_a_restart(void **state) {
+    char inner[256], aside[256];
+    (void)state;
+    make_folder("outer/inner");
+    snprintf(inner, sizeof inner, "%s/inner", world_path(world, "outer"));
+    snprintf(aside, sizeof aside, "%s/aside", world_path(world, "outer"));
+    world_do(world, "create", "{s:s, s:s, s:[o, o]}", "id", "swapper", "source", EXAMPLES "/counter_erl", "volumes",
+             json_sprintf("%s:/mnt/outer", world_path(world, "outer")), json_sprintf("%s:/mnt/inner", inner));
+    assert_says("swapper",
+                "{file:rename(\"/mnt/outer/inner\", \"/mnt/outer/aside\"), "
+                "file:make_symlink(\"/etc\", \"/mnt/outer/inner\")}.",
+                "{ok,ok}");
+    json_decref(world_fails(world, "restart", "invalid_input", "{s:s}", "id", "swapper"));
+    assert_int_equal(unlink(inner), 0);
+    assert_int_equal(rename(aside, inner), 0);
+    world_do(world, "restart", "{s:s}", "id", "swapper");
+    assert_says("swapper", "file:read_file(\"/mnt/inner/in\").", "{ok,<<\"from outside\">>}");
+    world_destroy(world, "swapper");
+}
+
+/* ---- named volumes ---- */
+
+static void make_volume(const char *name, json_int_t size_bytes) {
+    world_do(world, "volume-create", "{s:s, s:I}", "name", name, "size_bytes", size_bytes);
+}
+
+static void image_path(const char *name, char ret[256]) {
+    snprintf(ret, 256, "%s/volumes/%u-%s", world_home(world), geteuid(), name);
+}
+
+static bool any_device_has_image(void *data) {
+    FILE *devices = popen("cat /sys/block/loop*/loop/backing_file 2>/dev/null", "re");
+    char line[512];
+    bool found = false;
+    while (fgets(line, sizeof line, devices)) found |= strstr(line, data) != NULL;
+    pclose(devices);
+    return found;
+}
+
+static bool no_device_has_image(void *data) {
+    return !any_device_has_image(data);
+}
+
+static void assert_no_device_is_left(void) {
+    if (!wait_until(no_device_has_image, (void *)world_home(world), WORLD_DEADLINE_MS))
+        fail_msg("loop devices are left");
+}
+
+static void a_volume_outlives_its_sandboxes(void **state) {
+    (void)state;
+    make_volume("kept", 32 << 20);
+    create("first", "high", json_pack("[s, s]", "kept:/mnt/kept", "kept:/data/same:ro"));
+    assert_says("first", "file:list_dir(\"/mnt/kept\").", "{ok,[]}");
+    assert_says("first", "file:write_file(\"/mnt/kept/x\", <<\"1\">>).", "ok");
+    assert_says("first", "file:read_file(\"/data/same/x\").", "{ok,<<\"1\">>}");
+    assert_says("first", "file:write_file(\"/data/same/y\", <<>>).", "{error,erofs}");
+    world_do(world, "restart", "{s:s}", "id", "first");
+    assert_says("first", "file:read_file(\"/mnt/kept/x\").", "{ok,<<\"1\">>}");
+    /* Another sandbox of the same owner has it at the same time, with a uid of its own. */
+    create("second", "medium", json_pack("[s]", "kept:/mnt/kept"));
+    assert_says("second", "file:write_file(\"/mnt/kept/x\", <<\"2\">>).", "ok");
+    assert_says("first", "file:read_file(\"/mnt/kept/x\").", "{ok,<<\"2\">>}");
+    json_decref(world_fails(world, "volume-remove", "conflict", "{s:s}", "name", "kept"));
+    world_destroy(world, "first");
+    json_decref(world_fails(world, "volume-remove", "conflict", "{s:s}", "name", "kept"));
+    world_destroy(world, "second");
+    assert_no_device_is_left();
+    create("third", "medium", json_pack("[s]", "kept:/mnt/kept"));
+    assert_says("third", "file:read_file(\"/mnt/kept/x\").", "{ok,<<\"2\">>}");
+    world_destroy(world, "third");
+    world_do(world, "volume-remove", "{s:s}", "name", "kept");
+    json_decref(world_fails(world, "volume-remove", "not_found", "{s:s}", "name", "kept"));
+    json_t *list = world_op(world, "volumes", "{}");
+    assert_int_equal(json_array_size(list), 0);
+    json_decref(list);
+}
+
+static void a_full_volume_hurts_nothing_else(void **state) {
+    (void)state;
+    make_volume("small", 16 << 20);
+    create("filler", "medium", json_pack("[s]", "small:/mnt/small"));
+    assert_says("filler", "file:write_file(\"/mnt/small/big\", binary:copy(<<0>>, 32 bsl 20)).", "{error,enospc}");
+    assert_says("filler", "file:write_file(\"/data/x\", <<\"1\">>).", "ok");
+    assert_says("filler", "file:delete(\"/mnt/small/big\"), file:write_file(\"/mnt/small/y\", <<\"1\">>).", "ok");
+    world_destroy(world, "filler");
+    world_do(world, "volume-remove", "{s:s}", "name", "small");
+}
+
+static void damage(const char *name, off_t at, const void *bytes, size_t size) {
+    char path[256];
+    image_path(name, path);
+    assert_no_device_is_left();
+    CLEANUP_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, bytes, size, at), size);
+}
+
+/* As a disk that lost something does; a stranger can't write an image. */
+static void a_damaged_image_is_told(void **state) {
+    static const uint8_t has_errors[] = {2, 0}, none[1024] = {0};
+    (void)state;
+    make_volume("torn", 16 << 20);
+    damage("torn", 1024 + 0x3A, has_errors, sizeof has_errors);
+    json_t *problem = world_fails(world, "create", "malformed_data", "{s:s, s:s, s:[s]}", "id", "bad", "source",
+                                  EXAMPLES "/counter_erl", "volumes", "torn:/mnt/torn");
+    assert_non_null(strstr(json_string_value(json_object_get(problem, "detail")), "'torn' is damaged"));
+    json_decref(problem);
+    damage("torn", 1024, none, sizeof none);
+    json_decref(world_fails(world, "create", "malformed_data", "{s:s, s:s, s:[s]}", "id", "bad", "source",
+                            EXAMPLES "/counter_erl", "volumes", "torn:/mnt/torn"));
+    world_do(world, "volume-remove", "{s:s}", "name", "torn");
+    assert_no_device_is_left();
+}
+
+static void bad_volumes_are_refused(void **state) {
+    static const char *const names[] = {"../x", ".x", "-x", "a/b", "a b", "a\tb", "", "\xC3\xA9"};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        json_decref(world_fails(world, "volume-create", "invalid_input", "{s:s}", "name", names[i]));
+    json_decref(world_fails(world, "volume-create", "invalid_input", "{s:s, s:i}", "name", "tiny", "size_bytes", 1));
+    json_decref(world_fails(world, "create", "not_found", "{s:s, s:s, s:[s]}", "id", "bad", "source",
+                            EXAMPLES "/counter_erl", "volumes", "unknown:/mnt/a"));
+    make_volume("twice", 16 << 20);
+    json_decref(world_fails(world, "volume-create", "already_exists", "{s:s}", "name", "twice"));
+    json_decref(world_fails(world, "create", "invalid_input", "{s:s, s:s, s:[s, s]}", "id", "bad", "source",
+                            EXAMPLES "/counter_erl", "volumes", "twice:/mnt/a", "twice:/mnt/a"));
+    world_do(world, "volume-remove", "{s:s}", "name", "twice");
+}
+
+/* The next daemon and launcher know them, and what runs goes on with them. */
+static void volumes_outlive_the_service(void **state) {
+    (void)state;
+    make_volume("steady", 16 << 20);
+    create("holder", "medium", json_pack("[s]", "steady:/mnt/steady"));
+    assert_says("holder", "file:write_file(\"/mnt/steady/x\", <<\"1\">>).", "ok");
+    uint64_t since = world_now(world);
+    process_end(world_pid(world, "launcher.lock"), SIGKILL);
+    process_end(world_pid(world, "daemon.lock"), SIGKILL);
+    (void)since;
+    assert_says("holder", "file:read_file(\"/mnt/steady/x\").", "{ok,<<\"1\">>}");
+    json_decref(world_fails(world, "volume-remove", "conflict", "{s:s}", "name", "steady"));
+    world_do(world, "restart", "{s:s}", "id", "holder");
+    assert_says("holder", "file:read_file(\"/mnt/steady/x\").", "{ok,<<\"1\">>}");
+    world_destroy(world, "holder");
+    world_do(world, "volume-remove", "{s:s}", "name", "steady");
+    assert_no_device_is_left();
+}
+
+/* The image is root's and lies where the daemon can't look. */
+static void images_are_out_of_the_daemons_reach(void **state) {
+    char path[256];
+    struct stat status;
+    (void)state;
+    make_volume("apart", 16 << 20);
+    image_path("apart", path);
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_uid, 0);
+    assert_int_equal(status.st_mode & 07777, 0600);
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_uid, 0);
+    assert_int_equal(status.st_mode & 07777, 0700);
+    world_do(world, "volume-remove", "{s:s}", "name", "apart");
+}
+
+/* ---- /data as a volume ---- */
+
+static bool is_empty(void *data) {
+    return count_entries(data) == 0;
+}
+
+/* The launcher removes an image in its own time. */
+static void assert_is_emptied(char *folder) {
+    if (!wait_until(is_empty, folder, WORLD_DEADLINE_MS)) fail_msg("an image is left");
+}
+
+static void own_data_outlives_restarts_and_ends_with_its_sandbox(void **state) {
+    char folder[256];
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/volumes", world_home(world));
+    world_do(world, "create", "{s:s, s:s, s:i}", "id", "owner", "source", EXAMPLES "/counter_erl", "data_size_bytes",
+             16 << 20);
+    assert_int_equal(count_entries(folder), 1);
+    assert_says("owner", "file:write_file(\"/data/x\", <<\"1\">>), file:get_cwd().", "{ok,\"/data\"}");
+    assert_says("owner", "file:write_file(\"/data/big\", binary:copy(<<0>>, 32 bsl 20)).", "{error,enospc}");
+    assert_says("owner", "file:delete(\"/data/big\"), file:write_file(\"/tmp/y\", <<\"1\">>).", "ok");
+    json_t *list = world_op(world, "volumes", "{}");
+    assert_int_equal(json_array_size(list), 0); /* callers name no such volume */
+    json_decref(list);
+    world_do(world, "restart", "{s:s}", "id", "owner");
+    assert_says("owner", "file:read_file(\"/data/x\").", "{ok,<<\"1\">>}");
+    world_do(world, "limits", "{s:s, s:{s:s}}", "id", "owner", "set", "disk", "32M");
+    world_destroy(world, "owner");
+    assert_is_emptied(folder);
+    assert_no_device_is_left();
+    json_decref(world_fails(world, "create", NULL, "{s:s, s:s, s:i}", "id", "bad", "source", "/nowhere",
+                            "data_size_bytes", 16 << 20));
+    assert_is_emptied(folder);
+    json_decref(world_fails(world, "volume-create", "invalid_input", "{s:s}", "name", "_mine"));
+    json_decref(world_fails(world, "create", "not_found", "{s:s, s:s, s:[s]}", "id", "bad", "source",
+                            EXAMPLES "/counter_erl", "volumes", "_mine:/mnt/a"));
+}
+
+/* ---- cp ---- */
+
+static int run_cp(const char *from, const char *to) {
+    char command[1024];
+    snprintf(command, sizeof command, "%s/sandbox --home %s cp '%s' '%s' 2>/dev/null", BIN, world_home(world), from,
+             to);
+    int status = system(command);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void files_are_copied_both_ways(void **state) {
+    char from[256], back[256], file[1200];
+    (void)state;
+    world_file(world, "tree/a", "one");
+    world_file(world, "tree/sub/b", "two");
+    world_file(world, "tree/sub/empty", "");
+    world_copy(world, "tree/large", BIN "/sandbox", 700000);
+    snprintf(from, sizeof from, "%s", world_path(world, "tree"));
+    snprintf(back, sizeof back, "%s", world_path(world, "back"));
+    create("copied", "high", volumes(make_folder("shared"), "/mnt/shared"));
+    assert_int_equal(run_cp(from, "copied:/data/tree"), 0);
+    assert_says("copied", "file:read_file(\"/data/tree/sub/b\").", "{ok,<<\"two\">>}");
+    assert_says("copied", "filelib:file_size(\"/data/tree/large\").", "700000");
+    assert_int_equal(run_cp("copied:/data/tree", back), 0);
+    snprintf(file, sizeof file, "cmp -s %s/large %s/large && cmp -s %s/sub/b %s/sub/b", from, back, from, back);
+    assert_int_equal(system(file), 0);
+    snprintf(file, sizeof file, "%s/a", from);
+    assert_int_equal(run_cp(file, "copied:/mnt/shared/"), 0);
+    snprintf(file, sizeof file, "%s/a", world_path(world, "shared"));
+    CLEANUP_FREE char *text = read_whole(file);
+    assert_string_equal(text, "one");
+    assert_int_equal(run_cp(from, back), 2); /* two places here */
+    world_destroy(world, "copied");
+}
+
+/* What a sandbox lays out leads the copy nowhere: not out of the sandbox's places, nor out of the destination. */
+static void a_hostile_sandbox_copies_nothing_else(void **state) {
+    char back[256], file[300];
+    (void)state;
+    snprintf(back, sizeof back, "%s", world_path(world, "trap"));
+    create("hostile", "low", json_array());
+    assert_says(
+        "hostile",
+        "ok = file:make_dir(\"/data/t\"), ok = file:make_symlink(\"/etc\", \"/data/t/etc\"),"
+        "ok = file:make_symlink(\"/etc/passwd\", \"/data/t/passwd\"), ok = file:write_file(\"/data/t/good\", <<>>),"
+        "ok = file:write_file(<<\"/data/t/\\e[2J\">>, <<>>), ok = file:write_file(<<\"/data/t/\", 255>>, <<>>),"
+        "os:cmd(\"mkfifo /data/t/pipe\").",
+        "[]");
+    assert_int_equal(run_cp("hostile:/data/t", back), 1); /* and says what was left out */
+    assert_int_equal(count_entries(back), 1);
+    snprintf(file, sizeof file, "%s/good", back);
+    assert_int_equal(access(file, F_OK), 0);
+    static const char *const places[] = {"/data/t/etc/passwd", "/etc/passwd", "/data/../etc/passwd", "/tmp/x",
+                                         "/proc/1/status",     "/data/t/pipe"};
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+        snprintf(file, sizeof file, "hostile:%s", places[i]);
+        assert_int_not_equal(run_cp(file, world_path(world, "got")), 0);
+        assert_int_not_equal(access(world_path(world, "got"), F_OK), 0);
+    }
+    json_decref(world_fails(world, "file-write", "invalid_input", "{s:s, s:s, s:s}", "id", "hostile", "path",
+                            "/data/t/passwd", "data", "eA=="));
+    json_decref(world_fails(world, "file-write", "invalid_input", "{s:s, s:s, s:s}", "id", "hostile", "path",
+                            "/data/t/pipe", "data", "eA=="));
+    json_decref(world_fails(world, "file-write", "invalid_input", "{s:s, s:s, s:s}", "id", "hostile", "path", "/data/x",
+                            "data", "!"));
+    /* A link that waits where the copy would go is not followed either. */
+    assert_int_equal(symlink("/nowhere/at/all", world_path(world, "waiting")), 0);
+    assert_int_not_equal(run_cp("hostile:/data/t/good", world_path(world, "waiting")), 0);
+    world_destroy(world, "hostile");
+}
+
+static void nothing_is_left_of_permissions(void **state) {
+    struct footprint *footprint = footprint_take(world_home(world));
+    (void)state;
+    assert_int_equal(footprint_stray_record_count(footprint), 0);
+    footprint_free(footprint);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sandbox_writes_to_its_owners_folder),
+        cmocka_unit_test(what_is_to_be_read_is_read_only),
+        cmocka_unit_test(a_program_runs_where_the_profile_allows_programs),
+        cmocka_unit_test(bad_input_is_refused),
+        cmocka_unit_test(a_folder_that_became_a_link_stops_a_restart),
+        cmocka_unit_test(a_volume_outlives_its_sandboxes),
+        cmocka_unit_test(a_full_volume_hurts_nothing_else),
+        cmocka_unit_test(a_damaged_image_is_told),
+        cmocka_unit_test(bad_volumes_are_refused),
+        cmocka_unit_test(images_are_out_of_the_daemons_reach),
+        cmocka_unit_test(own_data_outlives_restarts_and_ends_with_its_sandbox),
+        cmocka_unit_test(files_are_copied_both_ways),
+        cmocka_unit_test(a_hostile_sandbox_copies_nothing_else),
+        cmocka_unit_test(volumes_outlive_the_service),
+        cmocka_unit_test(nothing_is_left_of_permissions),
+    };
+    return cmocka_run_group_tests(tests, open_world, close_world);
+}
