@@ -2,10 +2,10 @@
    keep of sandboxes. */
 #include "audit/audit.h"
 #include "core/core_internal.h"
-#include "core/event_bound.h"
 #include "core/network/names.h"
 #include "core/notify.h"
 #include "core/policy/audit.h"
+#include "core/policy/event_bound.h"
 #include "core/queue.h"
 #include "core/reload/reload.h"
 #include "core/sandbox/sandbox.h"

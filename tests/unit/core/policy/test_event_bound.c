@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/event_bound.h"
+#include "core/policy/event_bound.h"
 
 static json_t *text(char byte, size_t size) {
     char *bytes = malloc(size);

@@ -1,4 +1,5 @@
-#include "core/event_bound.h"
+/* Cuts the data of events. */
+#include "core/policy/event_bound.h"
 
 #include <string.h>
 
