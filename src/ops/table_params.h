@@ -137,6 +137,13 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
          .summary = "have the sources of all applications in their folders too, such as code:lib_dir(APP, src)"},      \
         VM_PARAMS
 
+/* Kept with the sandbox, for what is saved. */
+#define WATCH_MIGRATE_PARAM                                                                                            \
+    {                                                                                                                  \
+        .name = "migrate", .type = OP_EXPRESSIONS, .max = MIGRATIONS_MAX_ENTRIES,                                      \
+        .summary = "migrate states by this when a save changes their module, as `reload --migrate` does"               \
+    }
+
 #define WATCH_PATTERN_PARAMS                                                                                           \
     {.name = "watch_ignore",                                                                                           \
      .type = OP_TEXTS,                                                                                                 \
@@ -153,7 +160,7 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
      .type = OP_BOOLEAN,                                                                                               \
      .fallback = "false",                                                                                              \
      .summary = "compile and reload whatever changes in the source"},                                                  \
-        WATCH_PATTERN_PARAMS
+        WATCH_PATTERN_PARAMS, WATCH_MIGRATE_PARAM
 
 #define LANGUAGE_PARAM                                                                                                 \
     {                                                                                                                  \
@@ -382,6 +389,7 @@ static const struct op_param watch_params[] = {
      .choices = "on|off|status",
      .summary = "turn it on or off, or tell how it is doing"},
     WATCH_PATTERN_PARAMS,
+    WATCH_MIGRATE_PARAM,
 };
 
 static const struct op_param compile_params[] = {

@@ -14,6 +14,7 @@ void sandbox_config_free(struct sandbox_config *config) {
     json_decref(config->with);
     json_decref(config->env);
     json_decref(config->files);
+    json_decref(config->migrate);
     json_decref(config->watch_ignore);
     json_decref(config->watch_include);
     *config = (struct sandbox_config){0};
@@ -61,6 +62,7 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     if (json_is_true(json_object_get(object, "mix"))) config->extra = COMPILE_WITH_PROJECT;
     config->ephemeral = json_is_true(json_object_get(object, "ephemeral"));
     config->watch = json_is_true(json_object_get(object, "watch"));
+    config->migrate = json_incref(json_object_get(object, "migrate"));
     config->watch_ignore = json_incref(json_object_get(object, "watch_ignore"));
     config->watch_include = json_incref(json_object_get(object, "watch_include"));
     config->limits = config->profile->jail.limits;
@@ -113,6 +115,7 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     if (config->env) json_object_set(object, "env", config->env);
     if (config->files) json_object_set(object, "config", config->files);
     if (config->watch) json_object_set_new(object, "watch", json_true());
+    if (config->migrate) json_object_set(object, "migrate", config->migrate);
     if (config->watch_ignore) json_object_set(object, "watch_ignore", config->watch_ignore);
     if (config->watch_include) json_object_set(object, "watch_include", config->watch_include);
     return object;

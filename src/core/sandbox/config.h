@@ -30,6 +30,7 @@ struct sandbox_config {
     enum compile_extra extra;             /* COMPILE_WITH_PROJECT: it runs a task of Mix and no application */
     bool ephemeral;                       /* it belongs to a run, and ends with it */
     bool watch;                           /* compile and reload whatever changes in the source */
+    json_t *migrate;                      /* expressions for states whose module a save changes; NULL: none */
     json_t *watch_ignore, *watch_include; /* patterns; NULL: none */
 };
 
