@@ -15,6 +15,7 @@ enum {
     ENVIRONMENT_MAX_ENTRIES = 128, /* variables of one sandbox */
     REQUIRE_MAX_ENTRIES = 32,      /* more than there are guarantees */
     MIGRATIONS_MAX_ENTRIES = 256,
+    WATCH_MIGRATIONS_MAX_ENTRIES = 8, /* each may have 64 KiB */
     PATHS_MAX_ENTRIES = 256,
     RETRIES_MAX = 10,
     PROBATION_MAX_MS = 3600000,
@@ -140,7 +141,7 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
 /* Kept with the sandbox, for what is saved. */
 #define WATCH_MIGRATE_PARAM                                                                                            \
     {                                                                                                                  \
-        .name = "migrate", .type = OP_EXPRESSIONS, .max = MIGRATIONS_MAX_ENTRIES,                                      \
+        .name = "migrate", .type = OP_EXPRESSIONS, .max = WATCH_MIGRATIONS_MAX_ENTRIES,                                \
         .summary = "migrate states by this when a save changes their module, as `reload --migrate` does"               \
     }
 
