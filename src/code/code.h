@@ -220,6 +220,8 @@ void composed_free(struct composed *composed);
 /* Reads what callers write: an object with a migration for each module (by its name in the VM) or for all: `language`
    and `code`, or `module` and `function`. */
 int migrations_read(const json_t *texts, const char *language, json_t **ret, struct error *reterr);
+int migrations_check(const json_t *texts,
+                     struct error *reterr);             /* the same in whichever language; NULL: there are none */
 bool migrations_name_modules(const json_t *migrations); /* not only all that change */
 
 /* ---- transaction.c: the agent's reload call and its answer ---- */

@@ -79,6 +79,13 @@ int migrations_read(const json_t *texts, const char *language, json_t **ret, str
     return result;
 }
 
+int migrations_check(const json_t *texts, struct error *reterr) {
+    json_t *migrations = NULL;
+    int result = texts ? migrations_read(texts, "elixir", &migrations, reterr) : 0;
+    json_decref(migrations);
+    return result < 0 ? error_prefix(reterr, "migrate") : 0;
+}
+
 bool migrations_name_modules(const json_t *migrations) {
     size_t for_all = json_object_get(migrations, MIGRATION_OF_ALL) ? 1 : 0;
     return json_object_size(migrations) > for_all;

@@ -15,6 +15,7 @@ enum {
     ENVIRONMENT_MAX_ENTRIES = 128, /* variables of one sandbox */
     REQUIRE_MAX_ENTRIES = 32,      /* more than there are guarantees */
     MIGRATIONS_MAX_ENTRIES = 256,
+    WATCH_MIGRATIONS_MAX_ENTRIES = 8, /* each may have 64 KiB */
     PATHS_MAX_ENTRIES = 256,
     RETRIES_MAX = 10,
     PROBATION_MAX_MS = 3600000,
@@ -163,6 +164,13 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
          .summary = "have the sources of all applications in their folders too, such as code:lib_dir(APP, src)"},      \
         VM_PARAMS
 
+/* Kept with the sandbox, for what is saved. */
+#define WATCH_MIGRATE_PARAM                                                                                            \
+    {                                                                                                                  \
+        .name = "migrate", .type = OP_EXPRESSIONS, .max = WATCH_MIGRATIONS_MAX_ENTRIES,                                \
+        .summary = "migrate states by this when a save changes their module, as `reload --migrate` does"               \
+    }
+
 #define WATCH_PATTERN_PARAMS                                                                                           \
     {.name = "watch_ignore",                                                                                           \
      .type = OP_TEXTS,                                                                                                 \
@@ -179,7 +187,7 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
      .type = OP_BOOLEAN,                                                                                               \
      .fallback = "false",                                                                                              \
      .summary = "compile and reload whatever changes in the source"},                                                  \
-        WATCH_PATTERN_PARAMS
+        WATCH_PATTERN_PARAMS, WATCH_MIGRATE_PARAM
 
 #define LANGUAGE_PARAM                                                                                                 \
     {                                                                                                                  \
@@ -403,6 +411,7 @@ static const struct op_param watch_params[] = {
      .choices = "on|off|status",
      .summary = "turn it on or off, or tell how it is doing"},
     WATCH_PATTERN_PARAMS,
+    WATCH_MIGRATE_PARAM,
 };
 
 static const struct op_param compile_params[] = {

@@ -439,8 +439,9 @@ static void what_a_limit_killed_is_told(void **state) {
     world_file(world, "crowd/src/crowd.app.src", "{application, crowd, [{vsn, \"1\"}, {mod, {crowd, []}}]}.\n");
     world_file(world, "crowd/src/crowd.erl",
                "-module(crowd).\n-export([start/2, stop/1, init/1]).\n"
-               "start(_, _) -> [spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 100)],\n"
-               "    supervisor:start_link(?MODULE, []).\nstop(_) -> ok.\ninit([]) -> {ok, {#{}, []}}.\n");
+               "start(_, _) -> {ok, Top} = supervisor:start_link(?MODULE, []),\n"
+               "    [spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 100)], {ok, Top}.\nstop(_) -> "
+               "ok.\ninit([]) -> {ok, {#{}, []}}.\n");
     json_t *created = world_op(world, "create", "{s:s, s:s, s:i}", "id", "crowd", "source", world_path(world, "crowd"),
                                "processes", 50);
     json_t *info = world_info(world, "crowd");

@@ -92,12 +92,30 @@ static json_t *first_of(const json_t *list, size_t max) {
     return first;
 }
 
+/* Those of a watched sandbox are for what a save changes: at every other save they would be applied again. */
+static bool is_of_save(const struct reload_job *reload) {
+    return reload->job.request->caller.grant != NULL;
+}
+
+static json_t *migrations_of_changes(const struct reload_job *reload) {
+    const struct change_set *changes = &reload->compared.changes;
+    json_t *of_all = json_object_get(reload->migrations, MIGRATION_OF_ALL), *chosen = json_object();
+    if (of_all) json_object_set(chosen, MIGRATION_OF_ALL, of_all);
+    for (size_t i = 0; i < changes->count; i++) {
+        json_t *migration = json_object_get(reload->migrations, changes->items[i].module);
+        if (migration) json_object_set(chosen, changes->items[i].module, migration);
+    }
+    return chosen;
+}
+
 /* What the agent is asked and what follows from its word, before it is asked: afterwards the loop has no time for it.
  */
 static int prepare_transaction(struct reload_job *reload, struct error *reterr) {
     struct comparison *compared = &reload->compared;
     const struct adopter *adopter = &reload->adopter;
-    compared->call_map = transaction_begin(&compared->call, &compared->changes, reload->migrations);
+    json_t *migrations = is_of_save(reload) ? migrations_of_changes(reload) : json_incref(reload->migrations);
+    compared->call_map = transaction_begin(&compared->call, &compared->changes, migrations);
+    json_decref(migrations);
     compared->told = transaction_changes(&compared->changes);
     compared->told_first = first_of(compared->told, MODULES_TOLD);
     if (reload_is_dry(reload)) return 0;
@@ -108,7 +126,7 @@ static int prepare_transaction(struct reload_job *reload, struct error *reterr) 
 
 /* The caller may migrate the states of a module whose code stays as it is. */
 static bool migrates_alone(const struct reload_job *reload) {
-    return reload->compared.changes.count == 0 && migrations_name_modules(reload->migrations);
+    return !is_of_save(reload) && reload->compared.changes.count == 0 && migrations_name_modules(reload->migrations);
 }
 
 void reload_work_comparing(struct reload_job *reload) {

@@ -17,6 +17,7 @@ void sandbox_config_free(struct sandbox_config *config) {
     json_decref(config->files);
     json_decref(config->volumes);
     free(config->volumes_key);
+    json_decref(config->migrate);
     json_decref(config->watch_ignore);
     json_decref(config->watch_include);
     ports_free(&config->ports);
@@ -76,6 +77,7 @@ static void copy_members(json_t *object, struct sandbox_config *config) {
     if (json_is_true(json_object_get(object, "mix"))) config->extra = COMPILE_WITH_PROJECT;
     config->ephemeral = json_is_true(json_object_get(object, "ephemeral"));
     config->watch = json_is_true(json_object_get(object, "watch"));
+    config->migrate = json_incref(json_object_get(object, "migrate"));
     config->watch_ignore = json_incref(json_object_get(object, "watch_ignore"));
     config->watch_include = json_incref(json_object_get(object, "watch_include"));
 }
@@ -146,6 +148,7 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
         json_object_set_new(object, "data_size_bytes", json_integer((json_int_t)config->data_size_bytes));
     set_optional(object, "volumes_key", config->volumes_key);
     if (config->watch) json_object_set_new(object, "watch", json_true());
+    if (config->migrate) json_object_set(object, "migrate", config->migrate);
     if (config->watch_ignore) json_object_set(object, "watch_ignore", config->watch_ignore);
     if (config->watch_include) json_object_set(object, "watch_include", config->watch_include);
     return object;

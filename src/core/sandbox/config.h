@@ -35,6 +35,7 @@ struct sandbox_config {
     struct sandbox_ports ports;           /* published, and connected to */
     bool ephemeral;                       /* it belongs to a run, and ends with it */
     bool watch;                           /* compile and reload whatever changes in the source */
+    json_t *migrate;                      /* expressions for states whose module a save changes; NULL: none */
     json_t *watch_ignore, *watch_include; /* patterns; NULL: none */
 };
 

@@ -114,6 +114,7 @@ int create_check(struct engine *engine, struct request *request, struct sandbox_
     if (result == 0) result = check_required(engine, ret, json_object_get(request->params, "require"), reterr);
     if (result == 0) result = volumes_check_access(engine, &request->caller, ret->volumes, reterr);
     if (result == 0) result = volumes_check_data(engine, ret->data_size_bytes, reterr);
+    if (result == 0) result = migrations_check(ret->migrate, reterr);
     if (result == 0) result = compile_bounds_check(engine, &ret->compile_bounds, reterr);
     if (result == 0) result = check_ports(engine, ret, reterr);
     if (result == 0) result = check_egress(engine, &ret->profile->jail, reterr);

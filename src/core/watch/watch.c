@@ -88,6 +88,7 @@ static void on_granted(void *data, const struct error *error) {
         end_call(call);
         return;
     }
+    set_patterns(&sandbox->config.migrate, params, "migrate");
     set_patterns(&sandbox->config.watch_ignore, params, "watch_ignore");
     set_patterns(&sandbox->config.watch_include, params, "watch_include");
     sandbox->config.watch = true;
@@ -134,7 +135,8 @@ void engine_watch(struct engine *engine, struct request *request) {
         error_set(&error, E_INVALID,
                   "the project of '%s' reads other folders, which are not watched: reload it by hand", sandbox->id);
         answer_error(engine, request, &error, NULL);
-    } else if (!sandbox || (is_on && caller_check_paths(&request->caller, &error) < 0))
+    } else if (!sandbox || (is_on && caller_check_paths(&request->caller, &error) < 0) ||
+               migrations_check(json_object_get(request->params, "migrate"), &error) < 0)
         answer_error(engine, request, &error, NULL);
     else if (string_equal(action, "status"))
         answer_ok(engine, request, watching_json(sandbox));

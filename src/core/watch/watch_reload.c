@@ -194,7 +194,8 @@ void watching_bring(struct watching *watching) {
     if (watching->bringing_count == 0) watching->noticed_us = watching->began_us;
     if (watching->watch) watch_hold(watching->watch, true); /* what is saved meanwhile is one change more, not many */
     watching->reload = (struct request){
-        .params = json_pack("{s:s, s:i}", "id", watching->id, "retries", BUSY_RETRIES),
+        .params = json_pack("{s:s, s:i, s:O?}", "id", watching->id, "retries", BUSY_RETRIES, "migrate",
+                            watching->sandbox->config.migrate),
         .caller = {.uid = watching->sandbox->owner, .role = ROLE_OPERATOR, .peer_fd = -1, .grant = watching->id},
         .done = on_reloaded,
         .transport = watching,

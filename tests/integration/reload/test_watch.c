@@ -240,6 +240,27 @@ static void what_is_saved_runs(void **state) {
     world_close(world);
 }
 
+/* A save of another module leaves those states alone that were migrated before. */
+static void saves_migrate_what_they_change(void **state) {
+    struct world *world = world_open("warm-nodes = 0\nspare-compilers = 0\n");
+    static const char migration[] = "tally=fun(N, _, _) -> N + 100 end";
+    (void)state;
+    const char *source = tally_write_version(world, "one", NULL);
+    json_decref(world_fails(world, "create", "invalid_input", "{s:s, s:s, s:[s]}", "id", "a", "source", source,
+                            "migrate", "tally:up/2"));
+    world_do(world, "create", "{s:s, s:s, s:b, s:[s]}", "id", "a", "source", source, "watch", 1, "migrate", migration);
+    wait_state(world, 0, "watching");
+    tally_assert_answers(world, "{one,1}");
+    json_decref(save_and_wait(world, "two"));
+    tally_assert_answers(world, "{two,102}");
+    uint64_t before = world_now(world);
+    world_file(world, "app/src/other.erl", "-module(other).\n-export([x/0]).\nx() -> 1.\n");
+    json_decref(wait_watch(world, before, "watch_reloaded", "status", "hot_reloaded"));
+    tally_assert_answers(world, "{two,103}");
+    world_destroy(world, "a");
+    world_close(world);
+}
+
 static void through_everything_that_can_happen(void **state) {
     struct world *world = world_open(NULL);
     (void)state;
@@ -260,7 +281,8 @@ static void through_everything_that_can_happen(void **state) {
 
 /* A pattern of names, as an argument, chooses among them. */
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_saved_runs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_saved_runs),
+                                       cmocka_unit_test(saves_migrate_what_they_change)};
     const struct CMUnitTest at_length[] = {cmocka_unit_test(through_everything_that_can_happen),
                                            cmocka_unit_test(many_saves_at_once)};
     if (argc > 1) cmocka_set_test_filter(argv[1]);
