@@ -9,6 +9,7 @@ enum {
     ROWS_MAX = 48,
     JOBS_MAX = 48,
     AT_ONCE = 4, /* more would keep each other from answering in time */
+    STARVED_MAX = 3,
 };
 
 /* A project in one of the languages, whose compiling runs some rows' code and keeps what came back as results:all(). */
@@ -175,11 +176,20 @@ static void check_end(struct job *job, const struct sbx_error *error) {
     if (unseen) job->failure = string_print("%s; %s", unseen, error->detail);
 }
 
+static int create(const struct job *job, struct sbx_error *reterr) {
+    return sbx_create(world_client(job->scene->world), job->id, job->project, "{\"profile\": \"high\"}", NULL, reterr);
+}
+
 static void run_job(struct job *job) {
     struct sbx_error error;
     bool dies = job->rows[0]->fate == DIES;
-    int result =
-        sbx_create(world_client(job->scene->world), job->id, job->project, "{\"profile\": \"high\"}", NULL, &error);
+    int result = create(job, &error);
+    /* A busy machine may starve a compiler for as long as an agent may be silent here. */
+    for (int i = 0; result < 0 && !dies && i < STARVED_MAX && tells(error.detail, "the agent has not answered for");
+         i++) {
+        sbx_error_clear(&error);
+        result = create(job, &error);
+    }
     if (result == 0 && dies)
         job->failure = string_print("%s: it compiled", job->rows[0]->name);
     else if (result == 0)
