@@ -2,7 +2,7 @@
 %%% <dir>/<app>/ebin.
 -module(build).
 
--export([start/0, stop/0, compile/3, forms/1, example/2, scratch/0, install/1, examples/0, start_args/2]).
+-export([start/0, stop/0, compile/3, forms/1, example/2, scratch/0, with/1, install/1, examples/0, start_args/2]).
 
 %% One compiler node serves all tests, one compilation at a time: booting a node costs more than
 %% most compilations.
@@ -27,6 +27,9 @@ serve(Vm, Examples) ->
             {ok, Built} = compile(Vm, Kind, filename:join(examples(), Name), nil),
             From ! {Tag, Built},
             serve(Vm, Examples#{Name => Built});
+        {with, From, Tag, Use} ->
+            From ! {Tag, Use(Vm)},
+            serve(Vm, Examples);
         {scratch, From, Tag} ->
             From ! {Tag, filelib:wildcard("*", vm:dir(Vm))},
             serve(Vm, Examples);
@@ -47,6 +50,10 @@ forms(Forms) ->
 
 example(Kind, Name) ->
     request({example, self(), make_ref(), Kind, Name}).
+
+%% Makes calls of its own to the compiler node, of which the first describes a project.
+with(Use) ->
+    request({with, self(), make_ref(), Use}).
 
 %% The files in the compiler node's working directory.
 scratch() ->

@@ -129,15 +129,18 @@ made_modules_test() ->
             "    Module.create(name, quote(do: def(x, do: 1)), Macro.Env.location(__ENV__))\n  end\nend\n"},
         {"lib/z_default.ex", "Types.define(Types.Default)\n"}
     ],
-    Vm = compiler:start(),
-    {ok, #{apps := [#{sources := Sources}]}} = compiler:project(Vm, mix, project(Files)),
-    First = compiler:compile(Vm, <<"types">>, Sources, []),
-    ?assertMatch(#{modules := [#{module := <<"Elixir.Types.Default">>}]}, compiler:file(<<"lib/z_default.ex">>, First)),
+    Dir = project(Files),
     Default = [<<"Elixir.Types.Default">>],
-    Again = compiler:compile(Vm, <<"types">>, [<<"lib/a_first.ex">>, <<"lib/z_default.ex">>], [<<"Elixir.AFirst">> | Default]),
+    {First, Again} = build:with(fun(Vm) ->
+        {ok, #{apps := [#{sources := Sources}]}} = compiler:project(Vm, mix, Dir),
+        {
+            compiler:compile(Vm, <<"types">>, Sources, []),
+            compiler:compile(Vm, <<"types">>, [<<"lib/a_first.ex">>, <<"lib/z_default.ex">>], [<<"Elixir.AFirst">> | Default])
+        }
+    end),
+    ?assertMatch(#{modules := [#{module := <<"Elixir.Types.Default">>}]}, compiler:file(<<"lib/z_default.ex">>, First)),
     ?assertMatch(#{modules := [#{module := <<"Elixir.AFirst">>}]}, compiler:file(<<"lib/a_first.ex">>, Again)),
-    ?assertMatch(#{modules := [#{module := <<"Elixir.Types.Default">>}]}, compiler:file(<<"lib/z_default.ex">>, Again)),
-    vm:stop(Vm).
+    ?assertMatch(#{modules := [#{module := <<"Elixir.Types.Default">>}]}, compiler:file(<<"lib/z_default.ex">>, Again)).
 
 %% Compilers that a dependency brings run around ours. What they make is part of the build.
 own_compilers_test() ->

@@ -282,7 +282,7 @@ static void a_user_may_ask_for_so_much(void **state) {
     expect(world, "quotas", "{\"user\": \"0\"}", "only an admin");
 }
 
-enum { JUNK_BYTES = 4 << 20, RELOADS_MAX = 24 }; /* more than 64 MiB in all */
+enum { JUNK_BYTES = 4 << 20, RELOADS_MAX = 17 }; /* more than 64 MiB in all */
 
 static uint32_t big_endian_at(const uint8_t *at) {
     uint32_t value;

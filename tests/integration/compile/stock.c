@@ -118,9 +118,13 @@ static void assert_no_warning_of(const json_t *report, const char *words) {
     if (has_warning_of(report, words)) fail_msg("'%s' is in %.900s", words, text);
 }
 
-static void assert_text(struct world *world, const char *code, const char *expected) {
-    CLEANUP_FREE char *text = world_eval_text(world, "stock", NULL, code);
+static void assert_text_in(struct world *world, const char *id, const char *code, const char *expected) {
+    CLEANUP_FREE char *text = world_eval_text(world, id, NULL, code);
     if (strcmp(text, expected) != 0) fail_msg("%s is %s, not %s", code, text, expected);
+}
+
+static void assert_text(struct world *world, const char *code, const char *expected) {
+    assert_text_in(world, "stock", code, expected);
 }
 
 /* ---- cases ---- */
@@ -286,32 +290,27 @@ static const char *write_release(struct world *world, const char *folder) {
     return world_path(world, folder);
 }
 
-static void compile_again(struct world *world) {
-    json_t *report = world_op(world, "compile", "{s:s}", "source", world_path(world, "stock"));
-    json_decref(report);
-}
-
 /* Its applications start with its configuration, and a newer release is loaded into the processes of the first. */
 void stock_runs_as_a_release(void **state) {
     struct world *world = *state;
-    world_destroy(world, "stock");
-    compile_again(world);
-    json_decref(world_op(world, "create", "{s:s, s:s, s:{s:s}}", "id", "stock", "source",
+    json_decref(world_op(world, "create", "{s:s, s:s, s:{s:s}}", "id", "release", "source",
                          write_release(world, "release"), "env", "DATABASE_URL", "ecto://release"));
-    assert_text(world,
-                "Enum.sort(for {app, _, _} <- Application.started_applications(), "
-                "String.starts_with?(to_string(:code.lib_dir(app)), \"/app\"), do: app)",
-                "[:core, :json, :labels, :lines, :live_reload, :shop, :store, :sums, :web]");
-    assert_text(world, "{Shop.Repo.config(), Application.get_env(:shop, :colour)}",
-                "{[url: \"ecto://release\"], :blue}");
-    assert_text(world, "Enum.map([Shop.Priced, Json.Encoder, Enumerable], &Protocol.consolidated?/1)",
-                "[true, true, true]");
-    assert_text(world, "Shop.Till.sell(%Shop.Item{cents: 7})", "11");
+    assert_text_in(world, "release",
+                   "Enum.sort(for {app, _, _} <- Application.started_applications(), "
+                   "String.starts_with?(to_string(:code.lib_dir(app)), \"/app\"), do: app)",
+                   "[:core, :json, :labels, :lines, :live_reload, :shop, :store, :sums, :web]");
+    assert_text_in(world, "release", "{Shop.Repo.config(), Application.get_env(:shop, :colour)}",
+                   "{[url: \"ecto://release\"], :blue}");
+    assert_text_in(world, "release", "Enum.map([Shop.Priced, Json.Encoder, Enumerable], &Protocol.consolidated?/1)",
+                   "[true, true, true]");
+    assert_text_in(world, "release", "Shop.Till.sell(%Shop.Item{cents: 7})", "11");
     edit(world, "stock/lib/shop/till.ex", "[cents, sum, 1]", "[cents, sum, 100]");
-    compile_again(world);
-    json_t *result = world_op(world, "reload", "{s:s, s:[s]}", "id", "stock", "paths", write_release(world, "newer"));
+    json_decref(world_op(world, "reload", "{s:s}", "id", "stock")); /* which compiles it */
+    json_t *result = world_op(world, "reload", "{s:s, s:[s]}", "id", "release", "paths", write_release(world, "newer"));
     assert_string_equal(json_string_value(json_object_get(result, "status")), "hot_reloaded");
     assert_int_equal(json_array_size(json_object_get(result, "modules")), 1);
     json_decref(result);
-    assert_text(world, "Shop.Till.sell(%Shop.Item{cents: 7})", "121");
+    assert_text_in(world, "release", "Shop.Till.sell(%Shop.Item{cents: 7})", "121");
+    world_destroy(world, "release");
+    world_destroy(world, "stock");
 }

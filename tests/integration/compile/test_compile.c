@@ -43,7 +43,7 @@ static void write_endless(struct world *world, const char *folder) {
     snprintf(name, sizeof name, "%s/endless.erl", folder);
     world_file(world, name,
                "-module(endless).\n-export([parse_transform/2]).\n"
-               "parse_transform(_, _) -> spin(element(1, statistics(runtime)) + 300), receive never -> ok end.\n"
+               "parse_transform(_, _) -> spin(element(1, statistics(runtime)) + 200), receive never -> ok end.\n"
                "spin(Until) -> element(1, statistics(runtime)) < Until andalso spin(Until).\n");
     snprintf(name, sizeof name, "%s/user.erl", folder);
     world_file(world, name, "-module(user).\n-compile({parse_transform, endless}).\n");

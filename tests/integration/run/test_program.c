@@ -89,12 +89,11 @@ static void an_escript_is_its_own_program(void **state) {
 /* Gone with its caller, whatever it does. */
 static void an_interrupted_one_exits_with_130(void **state) {
     struct world *world = *state;
-    const char *script = world_file(world, "forever.exs", "IO.puts(\"begun\")\nProcess.sleep(:infinity)\n");
     /* The shell's own child, which tells that it has begun through the pipe. */
     expect(world,
-           "exec 3>&1; { $RUN %s </dev/null & echo $!; wait $!; echo status $? >&3; } | "
+           "exec 3>&1; { $RUN %s wait </dev/null & echo $!; wait $!; echo status $? >&3; } | "
            "{ read pid; read line; echo $line >&3; kill -INT $pid; cat >/dev/null; }",
-           script, "begun\nstatus 130\n", 0);
+           ESCRIPT, "begun\nstatus 130\n", 0);
 }
 
 static void what_is_no_program_is_refused(void **state) {

@@ -3,6 +3,9 @@
 
 -export([main/1]).
 
+main(["wait"]) ->
+    io:format("begun~n"),
+    timer:sleep(infinity);
 main(Args) ->
     {ok, _} = application:ensure_all_started(tool),
     io:format("~p ~p ~p~n", [Args, application:get_env(tool, size), io:get_line("name? ")]),

@@ -8,8 +8,10 @@
 #include "ops/direct.h"
 
 enum {
-    KEYS = 150000,       /* of a body: they take a tenth of a second to read */
-    VALUES = 300000,     /* of an answer: likewise to print */
+    KEYS = 150000,     /* of a body: they take a tenth of a second to read */
+    VALUES = 300000,   /* of an answer: likewise to print */
+    SOME_KEYS = 30000, /* take long enough for something to happen meanwhile */
+    SOME_VALUES = 60000,
     TURN_MAX_US = 25000, /* a fifth of either, and enough for a build with sanitizers */
     CONNECTIONS = 50,
     BURN_US = 2000,
@@ -44,9 +46,9 @@ static void forget_own_work(struct fixture *fixture) {
     *(struct loop_report *)(uintptr_t)loop_report(&fixture->loop) = (struct loop_report){0};
 }
 
-static void put_keys(struct buf *body) {
+static void put_keys(struct buf *body, int count) {
     buf_append_string(body, "{\"k\":0");
-    for (int i = 0; i < KEYS; i++) buf_printf(body, ",\"k%d\":0", i);
+    for (int i = 0; i < count; i++) buf_printf(body, ",\"k%d\":0", i);
     buf_append_string(body, "}");
 }
 
@@ -57,7 +59,7 @@ static void a_long_body_is_read_beside_the_loop(void **state) {
     struct client client, other;
     struct response response;
     struct buf body = BUF_INIT;
-    put_keys(&body);
+    put_keys(&body, KEYS);
     client_open(fixture, &client);
     client_open(fixture, &other);
     forget_own_work(fixture);
@@ -104,7 +106,7 @@ static void a_caller_may_leave_while_its_body_is_read(void **state) {
     struct client client, other;
     struct response response;
     struct buf body = BUF_INIT;
-    put_keys(&body);
+    put_keys(&body, SOME_KEYS);
     client_open(fixture, &client);
     client_send(&client, "POST /api/v1/sandboxes/a/reload HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n",
                 body.size);
@@ -186,9 +188,9 @@ static void a_told_length_counts_for_nothing_beside_chunks(void **state) {
     client_close(&client);
 }
 
-static json_t *many_values(void) {
+static json_t *many_values(int count) {
     json_t *list = json_array();
-    for (int i = 0; i < VALUES; i++) json_array_append_new(list, json_integer(i));
+    for (int i = 0; i < count; i++) json_array_append_new(list, json_integer(i));
     return json_pack("{s:o}", "result", list);
 }
 
@@ -200,7 +202,7 @@ static void a_long_answer_is_printed_beside_the_loop(void **state) {
     struct fixture *fixture = *state;
     struct client client;
     struct response response;
-    json_t *values = many_values();
+    json_t *values = many_values(VALUES);
     client_open(fixture, &client);
     forget_own_work(fixture);
     client_send(&client, "GET /api/v1/sandboxes/held HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -299,7 +301,7 @@ static void closing_waits_for_what_is_printed(void **state) {
     client_open(fixture, &client);
     client_send(&client, "GET /api/v1/sandboxes/held HTTP/1.1\r\nHost: h\r\n\r\n");
     fixture_wait(fixture, is_held, &fixture->engine);
-    stand_in_answer(&fixture->engine, fixture->engine.last, many_values(), E_NONE);
+    stand_in_answer(&fixture->engine, fixture->engine.last, many_values(SOME_VALUES), E_NONE);
     uv_run(&fixture->loop, UV_RUN_NOWAIT);
     fixture_begin_closing_api(fixture);
     assert_true(client_wait_text(&client, "200 OK"));
@@ -340,7 +342,7 @@ static void a_stream_that_failed_does_not_start_while_its_answer_is_printed(void
     loop_work_submit(&fixture->api->workers, getuid(), &blocked.work);
     client_open(fixture, &client);
     client_send(&client, "GET /api/v1/events?follow=true HTTP/1.1\r\nHost: h\r\n\r\n");
-    json_t *values = many_values();
+    json_t *values = many_values(SOME_VALUES);
     while (!fixture->engine.open_stream) uv_run(&fixture->loop, UV_RUN_NOWAIT); /* without waiting for its start */
     stand_in_answer(&fixture->engine, fixture->engine.open_stream, values, E_COMPILE);
     fixture->engine.open_stream = NULL;
@@ -527,7 +529,7 @@ static void direct_calls_are_read_and_printed_there_too(void **state) {
     struct buf params = BUF_INIT;
     json_t *answer;
     open_direct(fixture, &client);
-    put_keys(&params);
+    put_keys(&params, KEYS);
     forget_own_work(fixture);
     ask_direct(&client, "eval", &params);
     assert_int_equal(hear_direct(&client, &answer), 400);
@@ -535,7 +537,7 @@ static void direct_calls_are_read_and_printed_there_too(void **state) {
     assert_turns_short(fixture);
     buf_clear(&params);
     buf_append_string(&params, "{\"id\":\"held\"}");
-    json_t *values = many_values();
+    json_t *values = many_values(VALUES);
     forget_own_work(fixture);
     ask_direct(&client, "info", &params);
     fixture_wait(fixture, is_held, &fixture->engine);
@@ -552,7 +554,7 @@ static void a_direct_caller_may_leave_or_talk_meanwhile(void **state) {
     struct fixture *fixture = *state;
     struct client client;
     struct buf params = BUF_INIT;
-    put_keys(&params);
+    put_keys(&params, SOME_KEYS);
     open_direct(fixture, &client);
     ask_direct(&client, "eval", &params);
     client_close(&client);
