@@ -304,6 +304,7 @@ int args_parse(struct cli *cli, const struct op *op, int count, char **words, st
     }
     int result = cli->wants_help ? 0 : check_missing(&parse, reterr);
     if (result == 0) result = given_files_merge(op, arguments.params, reterr);
+    if (result == 0) result = service_names_resolve(arguments.params, reterr);
     if (result < 0) return result;
     *ret = arguments;
     arguments = (struct arguments){NULL, NULL};

@@ -63,6 +63,10 @@ int given_variables_read(const char *path, const char *text, json_t *ret, struct
 /* The variables of --env-file become part of `env`. */
 int given_files_merge(const struct op *op, json_t *params, struct error *reterr);
 
+/* ---- service_names.c: names of hosts that are to be connected to become addresses ---- */
+
+int service_names_resolve(json_t *params, struct error *reterr);
+
 /* ---- usage.c: help made from the table ---- */
 
 enum { USAGE_BYTES = 2048 };

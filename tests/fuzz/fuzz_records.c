@@ -11,6 +11,7 @@
 #include "launcher/egress/egress.h"
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
+#include "launcher/ports/ports.h"
 #include "launcher/project/project.h"
 #include "launcher/record.h"
 
@@ -23,6 +24,9 @@ static void check(bool holds) {
 void fuzz_prepare(void) {
     launcher = calloc(1, sizeof *launcher);
     check(launcher != NULL);
+    launcher->log = (struct log){-1, LOG_ERROR_LEVEL + 1};
+    launcher->ports.items = calloc(JAIL_PORTS_OF_LAUNCHER, sizeof *launcher->ports.items);
+    check(launcher->ports.items != NULL);
     launcher->slot.records_fd = open(place_path(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     check(launcher->slot.records_fd >= 0);
 }
@@ -79,15 +83,36 @@ static void read_policy(void) {
     free(node.egress);
 }
 
+/* One that is taken over is written anew, at its new place, and reads back the same. */
+static void read_port(void) {
+    struct launcher_port first;
+    ports_adopt(launcher);
+    bool is_read = launcher->ports.end > 0;
+    if (is_read) {
+        first = launcher->ports.items[0];
+        check(first.state == PORT_KEPT && plan_name_is_valid(first.set) && first.forwarder.pidfd < 0);
+        check(first.caller.group_count <= CALLER_GROUPS_MAX && first.inside <= JAIL_PORT_NAMES_MAX);
+    }
+    launcher->ports.items[0].state = PORT_FREE;
+    launcher->ports.end = 0;
+    ports_adopt(launcher);
+    check(!is_read || (launcher->ports.end == 1 && jail_port_is_same(&launcher->ports.items[0].port, &first.port)) ||
+          (first.port.way == JAIL_PORT_IN && first.port.host.first_port == 0));
+    if (launcher->ports.end > 0) ports_remove(launcher, &launcher->ports.items[0]);
+    launcher->ports.end = 0;
+}
+
 void fuzz_one(const uint8_t *data, size_t size) {
     place_write("n1", data, size);
     place_write(".grant-n1", data, size);
     place_write(".toolchain-n1", data, size);
     place_write(".egress", data, size);
     place_write(".egress-n1", data, size);
+    place_write(".port-7", data, size);
     read_record();
     read_grant(false);
     read_grant(true);
     read_policy();
     egress_record_read(launcher);
+    read_port();
 }

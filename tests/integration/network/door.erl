@@ -26,9 +26,13 @@ echo(Socket) ->
         {error, _} -> gen_tcp:send(Socket, <<"bye">>), gen_tcp:close(Socket)
     end.
 
+%% It is open when the start is over: a datagram that comes before is lost.
 udp() ->
-    {ok, spawn_link(fun() -> {ok, Socket} = gen_udp:open(4001, [binary, {active, false}, {ip, {127, 0, 0, 1}}]),
-                             udp(Socket) end)}.
+    {ok, Socket} = gen_udp:open(4001, [binary, {active, false}, {ip, {127, 0, 0, 1}}]),
+    Server = spawn_link(fun() -> receive go -> udp(Socket) end end),
+    ok = gen_udp:controlling_process(Socket, Server),
+    Server ! go,
+    {ok, Server}.
 
 udp(Socket) ->
     {ok, {Address, Port, Bytes}} = gen_udp:recv(Socket, 0),

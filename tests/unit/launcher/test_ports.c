@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -99,7 +100,10 @@ static void a_port_outlives_its_node(void **state) {
     }
     assert_int_equal(page.counts.refused, 1);
     assert_int_equal(page.bounds.connections, 4);
+    CLEANUP_FD int page_fd = fcntl(client->fds[0], F_DUPFD_CLOEXEC, 0);
     assert_true(client_limit(client, "n1", "limit port_connections 7\n"));
+    assert_int_equal(pread(page_fd, &page, sizeof page, 0), sizeof page);
+    assert_int_equal(page.bounds.connections, 7);
     assert_done(client, client_ask(client, "bury", "n1", -1));
 
     /* Clients are refused now; the port stays taken. */
@@ -130,6 +134,99 @@ static void a_port_moves_to_the_next_node(void **state) {
     assert_is_forwarded(port);
     assert_done(client, client_ask(client, "unpublish", "s1", -1));
     assert_done(client, client_ask(client, "bury", "n2", -1));
+}
+
+/* ---- the forwarder itself ---- */
+
+/* The launcher's only one; 0: there is none. */
+static pid_t find_forwarder(const struct client *client) {
+    char path[96], children[512] = "", comm[32];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)client->launcher, (int)client->launcher);
+    if (file_read_text(AT_FDCWD, path, children, sizeof children) < 0) return 0;
+    for (char *word, *rest = children; (word = strsep(&rest, " "));) {
+        snprintf(path, sizeof path, "/proc/%.16s/comm", word);
+        if (*word && file_read_text(AT_FDCWD, path, comm, sizeof comm) > 0 && string_starts(comm, "sandbox-forward"))
+            return atoi(word);
+    }
+    return 0;
+}
+
+static void assert_status(pid_t pid, const char *line) {
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    assert_true(file_read_text(AT_FDCWD, path, text, sizeof text) > 0);
+    if (!strstr(text, line)) fail_msg("no '%s' in %s", line, text);
+}
+
+static ino_t inode_of(pid_t pid, const char *name) {
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)pid, name);
+    assert_int_equal(stat(path, &status), 0);
+    return status.st_ino;
+}
+
+static size_t count_files(pid_t pid) {
+    char path[64];
+    size_t count = 0;
+    snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
+    DIR *listing = opendir(path);
+    assert_non_null(listing);
+    while (readdir(listing)) count++;
+    closedir(listing);
+    return count;
+}
+
+static void a_forwarder_can_do_little(void **state) {
+    struct client *client = *state;
+    char whole[64];
+    assert_done(client, publish_as(client, OWNER, "s1", "in", "0:4000"));
+    snprintf(whole, sizeof whole, "127.0.0.1:%d:4000", port_told(client));
+    assert_done(client, client_spawn(client, "n1", network, "wait"));
+    pid_t node = (pid_t)client_number(client, "pid");
+    assert_done(client, serve(client, "s1", "n1", "in", whole));
+    pid_t forwarder = find_forwarder(client);
+    assert_true(forwarder > 0);
+    static const char *const lines[] = {"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1",
+                                        "Seccomp:\t2"};
+    for (size_t i = 0; i < ARRAY_SIZE(lines); i++) assert_status(forwarder, lines[i]);
+    assert_int_equal(count_files(forwarder), 2); /* "." and ".." */
+    assert_int_equal(inode_of(forwarder, "net"), inode_of(node, "net"));
+    assert_int_not_equal(inode_of(forwarder, "pid"), inode_of(getpid(), "pid"));
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+
+    assert_done(client, publish_as(client, OWNER, "s1", "out", "127.0.0.1:9"));
+    assert_done(client, serve(client, "s1", "n1", "out", "127.0.0.1:9"));
+    forwarder = find_forwarder(client);
+    for (size_t i = 0; i < ARRAY_SIZE(lines); i++) assert_status(forwarder, lines[i]);
+    assert_status(forwarder, "Uid:\t54321\t54321\t54321\t54321");
+    assert_int_equal(count_files(forwarder), 2);
+    assert_int_equal(inode_of(forwarder, "net"), inode_of(getpid(), "net"));
+
+    /* Its caller may stop it, and holds nothing up but itself. */
+    assert_int_equal(kill(forwarder, SIGSTOP), 0);
+    assert_done(client, publish_as(client, OWNER + 1, "s2", "in", "0:4000"));
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+    assert_int_equal(find_forwarder(client), 0);
+    assert_done(client, client_ask(client, "unpublish", "s2", -1));
+    assert_done(client, client_ask(client, "bury", "n1", -1));
+}
+
+static void a_forwarder_that_dies_has_a_successor(void **state) {
+    struct client *client = *state;
+    char whole[64];
+    assert_done(client, publish_as(client, OWNER, "s1", "in", "0:4000"));
+    int port = port_told(client);
+    snprintf(whole, sizeof whole, "127.0.0.1:%d:4000", port);
+    assert_done(client, client_spawn(client, "n1", network, "wait"));
+    assert_done(client, serve(client, "s1", "n1", "in", whole));
+    pid_t first = find_forwarder(client);
+    assert_int_equal(kill(first, SIGKILL), 0);
+    assert_is_forwarded(port); /* the client waits for it */
+    assert_int_not_equal(find_forwarder(client), first);
+    assert_done(client, client_ask(client, "bury", "n1", -1));
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+    assert_int_equal(find_forwarder(client), 0);
 }
 
 static void a_caller_is_needed(void **state) {
@@ -234,8 +331,10 @@ static void ports_outlive_the_launcher(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        BOTH(a_port_outlives_its_node), BOTH(a_port_moves_to_the_next_node), BOTH(a_caller_is_needed),
-        BOTH(a_file_is_never_replaced), ROOT(what_one_user_has_is_bounded),  BOTH(ports_outlive_the_launcher),
+        BOTH(a_port_outlives_its_node),     BOTH(a_port_moves_to_the_next_node),
+        BOTH(a_caller_is_needed),           BOTH(a_file_is_never_replaced),
+        ROOT(a_forwarder_can_do_little),    ROOT(a_forwarder_that_dies_has_a_successor),
+        ROOT(what_one_user_has_is_bounded), BOTH(ports_outlive_the_launcher),
     };
     return cmocka_run_group_tests(tests, clients_open, clients_close);
 }

@@ -67,6 +67,25 @@ void on_done(void *data, const struct error *error) {
         buf_append_string(&stage->story, "done\n");
 }
 
+static void record_port(struct link_stage *stage, const struct link_port *port) {
+    char text[JAIL_PORT_TEXT_BYTES];
+    jail_port_print(&port->port, text);
+    buf_printf(&stage->story, "port '%s' %s %s page %d\n", port->set, jail_port_way_name(port->port.way), text,
+               fcntl(port->page_fd, F_GETFD));
+    fd_close(port->page_fd);
+}
+
+void on_port(void *data, const struct link_port *port, const struct error *error) {
+    if (error)
+        record_error(data, error);
+    else
+        record_port(data, port);
+}
+
+static void on_port_told(void *data, const struct link_port *port) {
+    record_port(data, port);
+}
+
 void on_spawned(void *data, const struct link_node *node, const struct error *error) {
     struct link_stage *stage = data;
     if (error) {
@@ -127,7 +146,7 @@ void listen_at(struct link_stage *stage) {
 }
 
 const struct link_handler link_stage_handler = {
-    .up = on_up, .down = on_down, .node = on_node, .violation = on_violation};
+    .up = on_up, .down = on_down, .node = on_node, .port = on_port_told, .violation = on_violation};
 
 int link_stage_set_up(void **state) {
     struct link_stage *stage = calloc(1, sizeof *stage);

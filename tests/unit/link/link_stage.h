@@ -29,6 +29,7 @@ void on_spawned(void *data, const struct link_node *node, const struct error *er
 void on_buried(void *data, const struct jail_death *death, const struct error *error);
 void on_disks(void *data, const int fds[JAIL_DISKS], const struct error *error);
 void on_project(void *data, const struct link_project *project, const struct error *error);
+void on_port(void *data, const struct link_port *port, const struct error *error);
 void on_closed(void *data);
 /* All that was told since the last time. */
 void assert_story(struct link_stage *stage, const char *expected);

@@ -112,6 +112,40 @@ static void asks_in_the_launchers_words(void **state) {
                         "buried cause 2 status -1 oom 3\n");
 }
 
+static void ports_are_asked_for_and_told(void **state) {
+    struct link_stage *stage = *state;
+    struct jail_port in, out;
+    struct jail_port_bounds bounds = {.connections = 5, .rate = 6};
+    assert_int_equal(jail_port_parse(JAIL_PORT_IN, "0:4000", &in, NULL), 0);
+    assert_int_equal(jail_port_parse(JAIL_PORT_OUT, "db=unix:/run/a b:1", &out, NULL), 0);
+    come_up(stage);
+    link_publish(stage->link, -1, "shop", &in, 0, on_port, stage);
+    link_publish(stage->link, -1, "shop", &out, 3, on_port, stage);
+    link_serve(stage->link, "shop", &in, "n1", &bounds, on_port, stage);
+    link_unpublish(stage->link, "shop", &in, on_done, stage);
+    link_unpublish(stage->link, "shop", NULL, on_done, stage);
+    assert_heard(stage, "publish 1 shop way=in text=127.0.0.1:0:4000 inside=0");
+    assert_heard(stage, "publish 2 shop way=out text=db=unix:/run/a%20b:1 inside=3");
+    assert_heard(stage, "serve 3 shop n1 way=in text=127.0.0.1:0:4000 connections=5 rate=6");
+    assert_heard(stage, "unpublish 4 shop way=in text=127.0.0.1:0:4000");
+    assert_heard(stage, "unpublish 5 shop");
+    say(stage, "ok 1 way=in text=127.0.0.1:8080:4000");
+    say(stage, "error 2 forbidden no");
+    say_with(stage, "ok 3 way=in text=127.0.0.1:8080:4000", 36, 1);
+    say(stage, "ok 4");
+    say(stage, "ok 5");
+    say_with(stage, "port shop way=in text=127.0.0.1:8080:4000", 41, 1);
+    say(stage, "port ship way=out text=5432");
+    while (!strstr(buf_string(&stage->story), "'ship'")) run_until_told(stage);
+    assert_story(stage, "port '' in 127.0.0.1:8080:4000 page -1\n"
+                        "forbidden: no\n"
+                        "port '' in 127.0.0.1:8080:4000 page 1\n"
+                        "done\n"
+                        "done\n"
+                        "port 'shop' in 127.0.0.1:8080:4000 page 1\n"
+                        "port 'ship' out 127.0.0.1:5432 page -1\n");
+}
+
 static void hands_out_what_tells_a_disks_use(void **state) {
     struct link_stage *stage = *state;
     come_up(stage);
@@ -511,6 +545,7 @@ int main(void) {
         STAGED(tells_nodes_before_it_is_up),
         STAGED(spawns),
         STAGED(asks_in_the_launchers_words),
+        STAGED(ports_are_asked_for_and_told),
         STAGED(hands_out_what_tells_a_disks_use),
         STAGED(opens_projects_with_the_callers_socket),
         STAGED(asks_for_folders_of_toolchains),
