@@ -382,7 +382,7 @@ static void the_long_end_of_a_stream_is_printed_beside_the_loop(void **state) {
     const enum error_code codes[] = {E_NONE, E_RUNTIME};
     for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
         struct client client;
-        json_t *values = many_values();
+        json_t *values = many_values(VALUES);
         follow(fixture, &client);
         forget_own_work(fixture);
         end_stream(fixture, values, codes[i]);
@@ -397,7 +397,7 @@ static void the_long_end_of_a_stream_is_printed_beside_the_loop(void **state) {
 static void a_long_item_is_printed_there_too(void **state) {
     struct fixture *fixture = *state;
     struct client client;
-    json_t *values = many_values();
+    json_t *values = many_values(VALUES);
     struct request *request = follow(fixture, &client);
     forget_own_work(fixture);
     request->item(request, values);
@@ -419,9 +419,9 @@ static void a_reader_may_leave_while_a_line_is_printed(void **state) {
     struct client client;
     for (int ends = 0; ends <= 1; ends++) {
         struct request *request = follow(fixture, &client);
-        request->item(request, many_values());
-        request->item(request, many_values());
-        if (ends) end_stream(fixture, many_values(), E_NONE);
+        request->item(request, many_values(VALUES));
+        request->item(request, many_values(VALUES));
+        if (ends) end_stream(fixture, many_values(VALUES), E_NONE);
         client_close(&client);
         while (!TAILQ_EMPTY(&fixture->api->exchanges)) uv_run(&fixture->loop, UV_RUN_NOWAIT);
         fixture->engine.open_stream = NULL;
@@ -459,7 +459,7 @@ static void a_reader_with_too_many_lines_behind_a_long_one_is_cut_off(void **sta
     struct fixture *fixture = *state;
     struct client client;
     struct request *request = follow(fixture, &client);
-    request->item(request, many_values());
+    request->item(request, many_values(VALUES));
     for (int i = 0; i <= STREAM_LINES_MAX; i++) request->item(request, json_pack("{s:i}", "seq", i));
     assert_int_equal(fixture->engine.cancelled, 1);
     assert_true(client_wait_text(&client, "urn:sandbox:problem:limit_reached"));
