@@ -3,7 +3,7 @@ BUILD ?= build
 # Tests of what has threads. The launcher has none, and a sanitizer's own thread keeps it from entering namespaces.
 THREADED = api audit cli client compile core daemon/log_file loop node store watch webhook
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-siege test-frozen test-compile-large test-packages test-distros compat test-rebar3 test-toolchains cross-arm64 test-vm install deb clean help format
+.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-ports bench-siege test-frozen test-compile-large test-packages test-distros compat test-rebar3 test-toolchains cross-arm64 test-vm install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -38,7 +38,7 @@ stress: all ## a hundred sandboxes at once, and ten of them attacking; large pro
 	@$(BUILD)/tests/integration/test_torn
 	@$(BUILD)/tests/integration/test_large
 	@$(BUILD)/tests/integration/test_besieged
-	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose agent/stress
+	@meson test -C $(BUILD) --no-rebuild --benchmark --verbose agent/stress agent/schedulers
 	@$(BUILD)/tests/integration/test_reload_torn
 	@$(BUILD)/tests/integration/test_sources
 	@$(BUILD)/tests/integration/test_compile_changes
@@ -119,6 +119,9 @@ bench-reload: all ## how long changing running code takes, beside the same by ha
 
 bench-limits: all ## each limit under attack: how long until it holds, what a neighbour notices (takes two minutes); LIMITS="cpu atoms" for some of them
 	@tools/bench/limits/bench_limits.sh $(BUILD) $(or $(WINDOW_MS),2500) $(LIMITS)
+
+bench-ports: all ## a small HTTP server through a published port, beside the same on the host (takes two minutes)
+	@tools/bench/ports/bench_ports.sh $(BUILD) $(or $(WINDOW_MS),2000) $(or $(ROUNDS),5)
 
 bench-siege: all ## a neighbour's info and eval while strangers attack the service, by turns with quiet (takes ten minutes); ATTACKS="bodies dials" for some families
 	@tools/bench/siege/siege.sh $(BUILD) $(or $(WINDOW_MS),1000) $(or $(ROUNDS),4) $(ATTACKS)

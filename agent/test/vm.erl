@@ -4,7 +4,7 @@
 -module(vm).
 
 -export([write_boot_file/1, start/1, stop/1, hangup/1, abandon/1, accept/1, reject/1, stop_reading/1]).
--export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2]).
+-export([call/3, call/4, send_call/4, send_bytes/2, cancel/2, reply/2, reply/3]).
 -export([event/2, event/3, left_output/1, no_event/2, drop_events/1, output/2, exit_status/1]).
 -export([os_pid/1, hello/1, dir/1, eval/2, eval/3, eval_args/2, eval_later/2]).
 
@@ -39,7 +39,8 @@ collect(Port, Output) ->
     after ?DEADLINE_MS -> error(boot_file_timeout)
     end.
 
-%% Options: env, arguments, grace_ms, accept (default true: wait until the node serves).
+%% Options: env, schedulers (or AGENT_SCHEDULERS of the environment), arguments, grace_ms, accept
+%% (default true: wait until the node serves).
 start(Options) ->
     Dir = test_dir:new(),
     {ok, Listener} = listen(Dir),
@@ -60,17 +61,18 @@ start(Options) ->
 
 %% The command line of README.md, word for word.
 arguments(Options) ->
-    tuning(maps:get(arguments, Options, [])) ++ common_arguments() ++
+    tuning(Options) ++ common_arguments() ++
         ["-boot", filename:rootname(os:getenv("AGENT_BOOT_FILE")), "-noshell", "-noinput", "-user", "sbx_io"].
 
-tuning([]) ->
-    string:lexemes(
-        "-S 1:1 -SDcpu 1:1 -SDio 1 -A 1 -sbwt none -sbwtdcpu none -sbwtdio none -P 2048 -Q 1024 -hpds 1 "
+tuning(#{arguments := Words}) ->
+    Words;
+tuning(Options) ->
+    Count = maps:get(schedulers, Options, os:getenv("AGENT_SCHEDULERS", "1")),
+    ["-S", lists:concat([Count, ":", Count])] ++ string:lexemes(
+        "-SDcpu 1:1 -SDio 1 -A 1 -sbwt none -sbwtdcpu none -sbwtdio none -P 2048 -Q 1024 -hpds 1 "
         "-fnu -pc unicode -Bi",
         " "
-    );
-tuning(Words) ->
-    Words.
+    ).
 
 common_arguments() ->
     Root = code:root_dir(),

@@ -37,8 +37,9 @@ static size_t held(const struct api *api, const uid_t *principal) {
     size_t bytes = direct_answer_bytes(api, principal);
     const struct exchange *exchange;
     TAILQ_FOREACH(exchange, &api->exchanges, link) {
-        if (exchange_is_of(exchange, principal) && exchange->answer && !exchange->in_work)
-            bytes += exchange->answer->size;
+        if (!exchange_is_of(exchange, principal)) continue;
+        if (exchange->answer && !exchange->in_work) bytes += exchange->answer->size;
+        if (exchange->stream) bytes += exchange->stream->long_bytes;
     }
     return bytes;
 }

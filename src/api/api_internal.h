@@ -149,12 +149,24 @@ void idempotency_settle(struct idempotency *answered, struct remembered *entry, 
 
 enum stream_format { STREAM_NDJSON, STREAM_SSE };
 
+/* One that takes long to print, or that comes after such a one. */
+struct stream_line {
+    TAILQ_ENTRY(stream_line) link;
+    const char *name; /* "item", "done", "problem" */
+    json_t *value;
+    struct buf text; /* printed */
+};
+
 struct stream {
     TAILQ_ENTRY(stream) link;
     struct exchange *exchange;
     enum stream_format format;
     struct buf out;
-    size_t sent; /* of out */
+    size_t sent;                                 /* of out */
+    struct stream_line *line;                    /* that a thread prints */
+    TAILQ_HEAD(stream_lines, stream_line) lines; /* that wait for it */
+    struct buf printed;                          /* a long line, which the reader gets after what is in out */
+    size_t long_bytes;                           /* of long lines that the reader has not taken yet */
     bool started, ended, cut_off;
     uint64_t deadline_ms; /* when to start without an item, or to send an empty line */
     int peer_fd;          /* a duplicate for the engine, since the connection may close before it has answered */
@@ -167,9 +179,28 @@ void stream_free(struct stream *stream);
 void stream_item(struct request *request, json_t *item);
 void stream_item_text(struct request *request, uint64_t seq, const char *text, size_t size);
 bool stream_has_room(struct request *request);
-/* False: nothing was sent yet, so the failure can be an ordinary answer. */
+/* False: nothing was sent yet, so the failure can be an ordinary answer. Otherwise the result is taken over. */
 bool stream_finish(struct stream *stream, json_t *result, const struct error *error);
 struct MHD_Response *stream_response(struct stream *stream);
+
+/* ---- stream_line.c: lines that take long to print ---- */
+
+enum { STREAM_LINES_MAX = 64 };
+
+/* One line {"name": value}; as an event, an item is a message with its number as id, the end is an event by name. */
+void stream_line_head(enum stream_format format, const char *name, uint64_t seq, struct buf *to);
+void stream_line_end(enum stream_format format, struct buf *to);
+void stream_line_print(enum stream_format format, const char *name, const json_t *value, struct buf *to);
+/* Whether a line must wait, for those before it or since it takes long itself. */
+bool stream_line_waits(const struct stream *stream, const json_t *value);
+bool stream_is_behind(const struct stream *stream);
+/* The value is taken over. */
+void stream_line_put(struct stream *stream, const char *name, json_t *value);
+/* The reader has taken all of `out`: what was printed meanwhile is next. */
+void stream_line_advance(struct stream *stream);
+void stream_lines_drop(struct stream *stream);
+/* Freed on a thread where it is much. */
+void stream_discard(struct stream *stream, json_t *value);
 
 /* ---- exchange.c: one request and its answer ---- */
 
@@ -199,8 +230,8 @@ struct exchange {
     struct stream *stream;
     struct remembered *remembered; /* set while this exchange is the one that runs the request */
     bool dispatched;
-    bool in_work;   /* a thread reads its body or prints its answer */
-    bool prints;    /* what it is in work for is an answer */
+    bool in_work;   /* a thread reads its body, or prints its answer or a line of its stream */
+    bool prints;    /* what it is in work for is an answer, or lines of its stream are to be printed */
     bool waiting;   /* for another exchange's answer to the same Idempotency-Key */
     bool running;   /* the engine has it */
     bool suspended; /* by us, so that MHD leaves the connection alone */
@@ -211,6 +242,10 @@ struct exchange {
 enum MHD_Result exchange_handle(void *api, struct MHD_Connection *mhd, const char *url, const char *method,
                                 const char *version, const char *upload, size_t *upload_size, void **context);
 void exchange_completed(void *api, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code);
+struct exchange *exchange_of_work(struct loop_work *work);
+/* On a thread; the exchange stays until it is done. */
+void exchange_work(struct exchange *exchange, void (*run)(struct loop_work *work),
+                   void (*done)(struct loop_work *work));
 void exchange_suspend(struct exchange *exchange);
 void exchange_wake(struct exchange *exchange);
 void exchange_wake_or_free(struct exchange *exchange); /* once nothing but MHD may hold it */

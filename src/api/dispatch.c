@@ -16,18 +16,6 @@ void dispatch_fail(struct exchange *exchange, const struct error *error) {
     exchange->answer = answer_problem(error, sandbox_of(exchange), NULL);
 }
 
-static struct exchange *exchange_of(struct loop_work *work) {
-    return (struct exchange *)((char *)work - offsetof(struct exchange, work));
-}
-
-static void work_on(struct exchange *exchange, void (*run)(struct loop_work *work),
-                    void (*done)(struct loop_work *work)) {
-    exchange->in_work = true;
-    exchange->work = (struct loop_work){.run = run, .done = done};
-    loop_work_submit(&exchange->api->workers, api_principal(exchange->api, exchange->request.caller.uid),
-                     &exchange->work);
-}
-
 /* ---- the engine's answer ---- */
 
 /* All callers that sent the same key meanwhile get the same answer. */
@@ -46,7 +34,7 @@ static void settle(struct exchange *exchange) {
 }
 
 static void print(struct loop_work *work) {
-    struct exchange *exchange = exchange_of(work);
+    struct exchange *exchange = exchange_of_work(work);
     exchange->answer = answer_print(&exchange->outcome);
 }
 
@@ -63,7 +51,7 @@ static void admit_answer(struct exchange *exchange) {
 }
 
 static void on_printed(struct loop_work *work) {
-    struct exchange *exchange = exchange_of(work);
+    struct exchange *exchange = exchange_of_work(work);
     exchange->in_work = exchange->prints = false;
     admit_answer(exchange);
     settle(exchange);
@@ -84,7 +72,7 @@ static void answer(struct exchange *exchange, json_t *result, const struct error
     bool is_heavy = outcome_is_heavy(&exchange->outcome);
     if (is_heavy && answers_admit_value(exchange->api, &exchange->connection->caller, &too_many) == 0) {
         exchange->prints = true;
-        work_on(exchange, print, on_printed);
+        exchange_work(exchange, print, on_printed);
         return;
     }
     if (is_heavy) {
@@ -105,9 +93,8 @@ static void on_done(struct request *request, json_t *result, const struct error 
         answer(exchange, result, error);
         return;
     }
-    json_decref(result);
     settle(exchange);
-    exchange_wake_or_free(exchange);
+    if (!exchange->completed || !exchange->in_work) exchange_wake_or_free(exchange);
 }
 
 /* ---- on the way to it ---- */
@@ -203,7 +190,7 @@ static int go_on(struct exchange *exchange, struct error *reterr) {
 }
 
 static void take_in(struct loop_work *work) {
-    intake_run(&exchange_of(work)->intake);
+    intake_run(&exchange_of_work(work)->intake);
 }
 
 static void end_intake(struct exchange *exchange) {
@@ -215,7 +202,7 @@ static void end_intake(struct exchange *exchange) {
 }
 
 static void on_taken_in(struct loop_work *work) {
-    struct exchange *exchange = exchange_of(work);
+    struct exchange *exchange = exchange_of_work(work);
     exchange->in_work = false;
     end_intake(exchange);
     if (!exchange->running && !exchange->waiting && !exchange->in_work) exchange_wake_or_free(exchange);
@@ -234,7 +221,7 @@ static int begin_intake(struct exchange *exchange, const char *path, struct erro
                                        .is_not = "the body is not",
                                        .path = key ? path : NULL};
     if (exchange->body.size > INTAKE_SHORT_BYTES) {
-        work_on(exchange, take_in, on_taken_in);
+        exchange_work(exchange, take_in, on_taken_in);
         return 0;
     }
     intake_run(&exchange->intake);

@@ -58,6 +58,18 @@ static void free_exchange(struct exchange *exchange) {
     api_maybe_stop(api);
 }
 
+struct exchange *exchange_of_work(struct loop_work *work) {
+    return (struct exchange *)((char *)work - offsetof(struct exchange, work));
+}
+
+void exchange_work(struct exchange *exchange, void (*run)(struct loop_work *work),
+                   void (*done)(struct loop_work *work)) {
+    exchange->in_work = true;
+    exchange->work = (struct loop_work){.run = run, .done = done};
+    loop_work_submit(&exchange->api->workers, api_principal(exchange->api, exchange->request.caller.uid),
+                     &exchange->work);
+}
+
 void exchange_suspend(struct exchange *exchange) {
     exchange->suspended = true;
     MHD_suspend_connection(exchange->mhd);

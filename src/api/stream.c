@@ -11,7 +11,8 @@ enum {
     START_MS = 100,           /* a failure that comes sooner is an ordinary answer with its own status */
     BLOCK_BYTES = 16 << 10,   /* of one chunk */
     COMPACT_BYTES = 64 << 10, /* sent bytes that are worth moving the rest for */
-    ROOM_BYTES = 64 << 10     /* with more unread, a reader is not sent more of what can wait */
+    MOVED_MAX_BYTES = 2 << 20,
+    ROOM_BYTES = 64 << 10 /* with more unread, a reader is not sent more of what can wait */
 };
 
 /* ---- the timer: when to start, when to send an empty line ---- */
@@ -73,10 +74,18 @@ int stream_open(struct exchange *exchange, int peer_fd, struct error *reterr) {
     stream->exchange = exchange;
     stream->format = format_for(exchange->mhd);
     stream->deadline_ms = uv_now(api->loop) + START_MS;
+    TAILQ_INIT(&stream->lines);
     TAILQ_INSERT_TAIL(&api->streams, stream, link);
     exchange->stream = stream;
     arm_timer(api);
     return 0;
+}
+
+static void free_out(struct stream *stream) {
+    struct exchange *exchange = stream->exchange;
+    answers_free(exchange->api, exchange->request.caller.uid, take_ptr(stream->out.data), stream->out.capacity);
+    stream->out = (struct buf)BUF_INIT;
+    stream->sent = stream->long_bytes = 0;
 }
 
 void stream_free(struct stream *stream) {
@@ -86,52 +95,20 @@ void stream_free(struct stream *stream) {
     quotas_give(api->config.quotas, stream->exchange->request.caller.uid, QUOTA_STREAMS, 1);
     if (TAILQ_EMPTY(&api->streams)) uv_timer_stop(&api->stream_timer);
     fd_close(stream->peer_fd);
-    buf_free(&stream->out);
+    stream_lines_drop(stream);
+    free_out(stream);
     free(stream);
 }
 
 /* ---- what the engine says ---- */
 
-static int append_bytes(const char *bytes, size_t size, void *data) {
-    struct buf *buf = data;
-    buf_append(buf, bytes, size);
-    return buf->failed ? -1 : 0;
-}
-
-/* One line {"name": value}; as an event, an item is a message with its number as id, the end is an event by name. */
-static void append_head(struct stream *stream, const char *name, uint64_t seq) {
-    struct buf *out = &stream->out;
-    if (stream->format == STREAM_NDJSON) {
-        buf_printf(out, "{\"%s\":", name);
-    } else {
-        if (strcmp(name, "item") != 0) buf_printf(out, "event: %s\n", name);
-        if (seq > 0) buf_printf(out, "id: %llu\n", (unsigned long long)seq);
-        buf_append_string(out, "data: ");
-    }
-}
-
-static void append_end(struct stream *stream) {
-    buf_append_string(&stream->out, stream->format == STREAM_NDJSON ? "}\n" : "\n\n");
-}
-
-static void append_line(struct stream *stream, const char *name, const json_t *value) {
-    append_head(stream, name, (uint64_t)json_integer_value(json_object_get(value, "seq")));
-    if (value)
-        json_dump_callback(value, append_bytes, &stream->out, JSON_COMPACT | JSON_ENCODE_ANY);
-    else
-        buf_append_string(&stream->out, "null");
-    append_end(stream);
-}
-
-static void append_problem(struct stream *stream, const struct error *error, json_t *result) {
-    json_t *problem =
-        api_problem(error, json_string_value(json_object_get(stream->exchange->request.params, "id")), result);
-    append_line(stream, "problem", problem);
-    json_decref(problem);
+static json_t *problem_of(const struct stream *stream, const struct error *error, json_t *result) {
+    return api_problem(error, json_string_value(json_object_get(stream->exchange->request.params, "id")), result);
 }
 
 static void compact(struct stream *stream) {
-    if (stream->sent < COMPACT_BYTES && stream->sent < stream->out.size) return;
+    size_t left = stream->out.size - stream->sent;
+    if (left > 0 && (stream->sent < COMPACT_BYTES || stream->sent < left || left > MOVED_MAX_BYTES)) return;
     buf_consume(&stream->out, stream->sent);
     stream->sent = 0;
 }
@@ -141,7 +118,10 @@ static void cut_off(struct stream *stream) {
     struct error error;
     error_set(&error, E_LIMIT, "the reader is more than %zu bytes behind",
               stream->exchange->api->config.stream_buffer_max_bytes);
-    append_problem(stream, &error, NULL);
+    json_t *problem = problem_of(stream, &error, NULL);
+    stream_lines_drop(stream);
+    stream_line_print(stream->format, "problem", problem, &stream->out);
+    json_decref(problem);
     stream->cut_off = true;
     stream->ended = true;
     exchange_wake(stream->exchange);
@@ -152,12 +132,17 @@ static bool is_open(const struct exchange *exchange) {
     return exchange->stream && !exchange->stream->ended && !exchange->completed && !exchange->gone;
 }
 
+static void note_item(struct stream *stream) {
+    const struct api *api = stream->exchange->api;
+    stream->started = true;
+    stream->deadline_ms = uv_now(api->loop) + api->config.keepalive_interval_ms;
+}
+
 /* An item stands behind what was there before, or is taken off again because it is too much. */
 static void item_appended(struct stream *stream, size_t before) {
     struct exchange *exchange = stream->exchange;
     size_t waiting = before - stream->sent;
-    stream->started = true;
-    stream->deadline_ms = uv_now(exchange->api->loop) + exchange->api->config.keepalive_interval_ms;
+    note_item(stream);
     bool too_much = waiting > 0 && stream->out.size - stream->sent > exchange->api->config.stream_buffer_max_bytes;
     if (!too_much && !stream->out.failed) {
         exchange_wake(exchange);
@@ -168,26 +153,55 @@ static void item_appended(struct stream *stream, size_t before) {
     cut_off(stream);
 }
 
+static size_t count_lines(const struct stream *stream) {
+    size_t count = 0;
+    const struct stream_line *line;
+    TAILQ_FOREACH(line, &stream->lines, link) count++;
+    return count;
+}
+
+static void put_item(struct stream *stream, json_t *item) {
+    compact(stream);
+    size_t before = stream->out.size;
+    if (!stream_line_waits(stream, item)) {
+        stream_line_print(stream->format, "item", item, &stream->out);
+        json_decref(item);
+        item_appended(stream, before);
+        return;
+    }
+    note_item(stream);
+    if (count_lines(stream) < STREAM_LINES_MAX) {
+        stream_line_put(stream, "item", item);
+        return;
+    }
+    stream_discard(stream, item);
+    cut_off(stream);
+}
+
 void stream_item(struct request *request, json_t *item) {
     struct exchange *exchange = request->transport;
-    if (is_open(exchange)) {
-        compact(exchange->stream);
-        size_t before = exchange->stream->out.size;
-        append_line(exchange->stream, "item", item);
-        item_appended(exchange->stream, before);
-    }
-    json_decref(item);
+    if (is_open(exchange))
+        put_item(exchange->stream, item);
+    else if (exchange->stream)
+        stream_discard(exchange->stream, item);
+    else
+        json_decref(item);
 }
 
 void stream_item_text(struct request *request, uint64_t seq, const char *text, size_t size) {
     struct exchange *exchange = request->transport;
+    struct stream *stream = exchange->stream;
     if (!is_open(exchange)) return;
-    compact(exchange->stream);
-    size_t before = exchange->stream->out.size;
-    append_head(exchange->stream, "item", seq);
-    buf_append(&exchange->stream->out, text, size);
-    append_end(exchange->stream);
-    item_appended(exchange->stream, before);
+    if (stream_is_behind(stream)) { /* it has no room, and was not asked */
+        put_item(stream, json_loadb(text, size, 0, NULL));
+        return;
+    }
+    compact(stream);
+    size_t before = stream->out.size;
+    stream_line_head(stream->format, "item", seq, &stream->out);
+    buf_append(&stream->out, text, size);
+    stream_line_end(stream->format, &stream->out);
+    item_appended(stream, before);
 }
 
 /* A reader that is gone is not waited for: whatever it was to get is dropped. */
@@ -195,20 +209,21 @@ bool stream_has_room(struct request *request) {
     const struct exchange *exchange = request->transport;
     size_t max = exchange->api->config.stream_buffer_max_bytes / 2;
     if (!is_open(exchange)) return true;
-    return exchange->stream->out.size - exchange->stream->sent < (max < ROOM_BYTES ? max : ROOM_BYTES);
+    return !stream_is_behind(exchange->stream) &&
+           exchange->stream->out.size - exchange->stream->sent < (max < ROOM_BYTES ? max : ROOM_BYTES);
 }
 
 bool stream_finish(struct stream *stream, json_t *result, const struct error *error) {
     if (!stream->started && error) return false;
     stream->started = true;
-    if (!stream->ended) {
+    if (stream->ended || stream->exchange->gone || stream->exchange->completed) {
+        stream_discard(stream, result);
+    } else {
         compact(stream);
-        if (error)
-            append_problem(stream, error, result);
-        else
-            append_line(stream, "done", result);
-        stream->ended = true;
+        stream_line_put(stream, error ? "problem" : "done", error ? problem_of(stream, error, result) : result);
+        if (error) json_decref(result); /* the problem has it */
     }
+    stream->ended = true;
     return true;
 }
 
@@ -217,9 +232,13 @@ bool stream_finish(struct stream *stream, json_t *result, const struct error *er
 static ssize_t read_stream(void *data, uint64_t position, char *into, size_t max) {
     (void)position;
     struct stream *stream = data;
+    if (stream->sent == stream->out.size) {
+        if (stream->long_bytes > 0 && stream->printed.size == 0) free_out(stream);
+        stream_line_advance(stream);
+    }
     size_t waiting = stream->out.size - stream->sent;
     if (stream->exchange->gone || stream->out.failed) return MHD_CONTENT_READER_END_WITH_ERROR;
-    if (waiting == 0 && stream->ended) return MHD_CONTENT_READER_END_OF_STREAM;
+    if (waiting == 0 && stream->ended && !stream_is_behind(stream)) return MHD_CONTENT_READER_END_OF_STREAM;
     if (waiting == 0) {
         exchange_suspend(stream->exchange);
         return 0;

@@ -34,7 +34,8 @@ void args_flag_name(const struct op_param *param, char *ret, size_t size) {
 }
 
 void args_placeholder(const struct op_param *param, char *ret, size_t size) {
-    snprintf(ret, size, "%s", param->flag ? param->flag : param->name);
+    snprintf(ret, size, "%s", param->type == OP_CHOICE ? param->choices : param->flag ? param->flag : param->name);
+    if (param->type == OP_CHOICE) return;
     for (char *at = ret; *at; at++) *at = (char)toupper((unsigned char)*at);
 }
 
@@ -225,9 +226,11 @@ static int unknown_flag(const struct parse *parse, const char *word, struct erro
 }
 
 static const char *long_flag(const char *word) {
-    static const char *const short_flags[][2] = {{"-e", "--env"}, {"-v", "--volume"}};
+    static const struct {
+        const char *word, *flag;
+    } short_flags[] = {{"-e", "--env"}, {"-p", "--publish"}, {"-v", "--volume"}};
     for (size_t i = 0; i < ARRAY_SIZE(short_flags); i++)
-        if (strcmp(word, short_flags[i][0]) == 0) return short_flags[i][1];
+        if (strcmp(short_flags[i].word, word) == 0) return short_flags[i].flag;
     return word;
 }
 
@@ -294,7 +297,7 @@ int args_parse(struct cli *cli, const struct op *op, int count, char **words, st
     CLEANUP(arguments_free) struct arguments arguments = {.params = json_object()};
     for (size_t i = 0; i < op->param_count; i++)
         if (op->params[i].flags & OP_REST) arguments.rest = json_array();
-    struct parse parse = {.cli = cli, .op = op, .words = {words, count, false}, .into = &arguments};
+    struct parse parse = {.cli = cli, .op = op, .words = {.at = words, .left = count}, .into = &arguments};
     while (parse.words.left > 0 && !cli->wants_help) {
         int taken = take_word(&parse, reterr);
         if (taken < 0) return taken;

@@ -50,11 +50,13 @@ int args_take_global(struct cli *cli, int count, char **words, struct error *ret
 int args_absolute_path(const char *path, char ret[PATH_MAX], struct error *reterr);
 /* "--max-run" for max_run_ms; the name is without the dashes. */
 void args_flag_name(const struct op_param *param, char *ret, size_t size);
-/* "SOURCE": what stands for a bare word. */
+/* What stands for a bare word: "SOURCE", or the words that it may be: "on|off|status". */
 void args_placeholder(const struct op_param *param, char *ret, size_t size);
 
 /* ---- given_files.c: files that options name ---- */
 
+/* All of a file or a pipe, such as `<(pass show shop)`. E_INVALID: it has more; the name is for errors. */
+int given_text_read(int fd, const char *name, size_t max_bytes, struct buf *ret, struct error *reterr);
 int given_file_read(const char *path, json_t **ret, struct error *reterr);
 /* Lines NAME=VALUE into an object of text. E_INVALID names the line. */
 int given_variables_read(const char *path, const char *text, json_t *ret, struct error *reterr);
@@ -89,10 +91,16 @@ size_t diagnostics_of(const json_t *report, const char *kind);
 /* "2 errors and 1 warning" */
 void diagnostics_count(size_t errors, size_t warnings, struct buf *buf);
 
-/* ---- states_lines.c: what a restart has kept of the processes' states, on stderr; nothing where there are none ----
- */
+/* ---- states_lines.c: which states of processes a restart kept, on stderr ---- */
 
 void states_lines(const struct cli *cli, json_t *states);
+
+/* ---- ports_lines.c: where the ports of a sandbox are reached, and what it reaches itself, on stderr; nothing where
+   there are none ---- */
+
+void ports_lines(const struct cli *cli, json_t *sandbox);
+/* Each published port in a word, for a table: member `ports` of each row. False: there are none. */
+bool ports_words(json_t *list);
 
 /* ---- watch_line.c: what became of a save, on stderr ---- */
 
@@ -169,12 +177,13 @@ json_t *probe_read(char *text); /* what it printed; the text is taken apart */
 
 /* ---- run_input.c ---- */
 
-/* The source of a run that is a script, or "-": its text instead. */
+/* Puts the text of a script, or of the standard input for "-", in place of the source. E_INVALID: what the service
+   would refuse only after compiling. */
 int run_take_script(json_t *params, struct error *reterr);
 /* Whether it is a file whose first line names escript. */
 bool run_is_escript(const char *source);
-/* Bring the standard input to the run, until it or the program ends. */
-void run_bring_input(const struct cli *cli, const char *id);
+/* Sends the standard input to the run on a thread, until it or the program ends. */
+void run_send_input(const struct cli *cli, const char *id);
 
 /* ---- verbs ---- */
 
@@ -182,6 +191,7 @@ void run_bring_input(const struct cli *cli, const char *id);
 typedef int verb_fn(struct cli *cli, const struct op *op, struct arguments *arguments);
 
 verb_fn verb_any, verb_create, verb_list, verb_restart, verb_each, verb_freeze;   /* verbs_sandbox.c */
+verb_fn verb_publish;                                                             /* verbs_sandbox.c */
 verb_fn verb_compile, verb_validate, verb_deps;                                   /* verbs_compile.c */
 verb_fn verb_reload, verb_versions, verb_export;                                  /* verbs_code.c */
 verb_fn verb_watch;                                                               /* verbs_watch.c */

@@ -3,8 +3,7 @@
 
 #include "cli/cli_internal.h"
 
-/* The script is made from the table, so it knows every command there is. Ids come from the service that runs; none is
-   started for a press of the Tab key. */
+/* Ids come from a running service: a press of the Tab key starts none. */
 static const char head[] = "_sandbox_ids() {\n"
                            "    sandbox list --no-autostart --timeout 1s 2>/dev/null | awk 'NR > 1 { print $1 }'\n"
                            "}\n"

@@ -1,5 +1,5 @@
-/* Files that options name, read with the caller's rights: configuration, and environment variables. What they hold may
-   be secret, so an error tells a file and a line and no value. */
+/* Reads what options name, with the caller's rights: files of configuration and environment variables, and scripts.
+   They may hold secrets, so an error tells a file and a line and no value. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,28 +11,27 @@ enum { LINE_SHOWN_BYTES = 64 };
 
 /* ---- reading ---- */
 
-/* A pipe is as good as a file: `--env-file <(pass show shop)`. */
-static int read_bounded(int fd, const char *path, struct buf *ret, struct error *reterr) {
+int given_text_read(int fd, const char *name, size_t max_bytes, struct buf *ret, struct error *reterr) {
     char piece[4096];
     ssize_t size;
     while ((size = read(fd, piece, sizeof piece)) != 0) {
         if (size < 0 && errno == EINTR) continue;
-        if (size < 0) return error_errno(reterr, errno, "reading %s", path);
+        if (size < 0) return error_errno(reterr, errno, "reading %s", name);
         buf_append(ret, piece, (size_t)size);
-        if (ret->size > OP_FILES_MAX_BYTES)
-            return error_set(reterr, E_INVALID, "%s is longer than %d bytes", path, OP_FILES_MAX_BYTES);
+        if (ret->size > max_bytes)
+            return error_set(reterr, E_INVALID, "%s is longer than %zu KiB", name, max_bytes >> 10);
     }
-    return ret->failed ? error_set(reterr, E_NO_MEMORY, "no memory for %s", path) : 0;
+    return ret->failed ? error_set(reterr, E_NO_MEMORY, "no memory for %s", name) : 0;
 }
 
 int given_file_read(const char *path, json_t **ret, struct error *reterr) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     CLEANUP_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return error_errno(reterr, errno, "opening %s", path);
-    int result = read_bounded(fd, path, &text, reterr);
+    int result = given_text_read(fd, path, OP_FILES_MAX_BYTES, &text, reterr);
     if (result < 0) return result;
     const char *content = buf_string(&text);
-    if (strlen(content) != text.size) return error_set(reterr, E_INVALID, "%s is not a text", path);
+    if (strlen(content) != text.size) return error_set(reterr, E_INVALID, "%s is not text", path);
     json_t *value = json_string(content);
     if (!value) return error_set(reterr, E_INVALID, "%s is not UTF-8", path);
     *ret = value;

@@ -32,6 +32,8 @@ static const struct {
     {"export", verb_export},
     {"scan", verb_scan},
     {"audit", verb_audit},
+    {"publish", verb_publish},
+    {"unpublish", verb_publish},
     {"freeze", verb_freeze},
     {"thaw", verb_freeze},
     {"watch", verb_watch},
@@ -46,10 +48,10 @@ static const struct {
 };
 
 static const struct command commands[] = {
-    {"cp", "cp SRC DST", "copy files and folders; SRC or DST is ID:PATH, below /data or /mnt of a sandbox", command_cp},
-    {"op", "op NAME K=V…", "run any operation by its name", command_op},
-    {"completion", "completion bash", "print a script that completes commands", command_completion},
-    {"help", "help [COMMAND]", "this text, or a command's", command_help},
+    {"cp", "cp SRC DST", "Copy files and folders; SRC or DST is ID:PATH, below /data or /mnt of a sandbox", command_cp},
+    {"op", "op NAME K=V…", "Run any operation by its name", command_op},
+    {"completion", "completion bash", "Print a script that completes commands", command_completion},
+    {"help", "help [COMMAND]", "Show this text, or that of a command", command_help},
 };
 
 const struct command *commands_table(size_t *ret_count) {
@@ -109,6 +111,12 @@ static const struct op *find_in_family(int count, char **words) {
     return NULL;
 }
 
+static bool asks_for_help(int count, char **words) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0) return true;
+    return false;
+}
+
 static int dispatch(struct cli *cli, int count, char **words) {
     struct error error;
     while (count > 0 && words[0][0] == '-' && !cli->wants_help) {
@@ -127,6 +135,7 @@ static int dispatch(struct cli *cli, int count, char **words) {
     const struct command *command = commands_find(words[0]);
     if (member) return run_op(cli, member, count - 2, words + 2);
     if (op) return run_op(cli, op, count - 1, words + 1);
+    if (command && asks_for_help(count - 1, words + 1)) return command_help(cli, count, words);
     if (command) return command->run(cli, count - 1, words + 1);
     return unknown_command(cli, words[0]);
 }

@@ -1,4 +1,4 @@
-/* One connection to the service: calls with a progress line, and streams. */
+/* One connection to the service: calls, and streams that are shown item by item. */
 #include <string.h>
 
 #include "cli/cli_internal.h"
@@ -28,7 +28,7 @@ static int parse_answer(const char *text, json_t **ret, struct sbx_error *reterr
     return 0;
 }
 
-/* The parameters as text, without those that are the command line's own affair. */
+/* The parameters as text, without those that only the command line uses. */
 static char *request_text(const struct op *op, const json_t *params) {
     CLEANUP_JSON json_t *sent = json_copy((json_t *)(uintptr_t)params);
     for (size_t i = 0; i < op->param_count; i++)

@@ -67,10 +67,33 @@ void usage_line(const struct op *op, size_t flags_max, char ret[USAGE_BYTES]) {
 
 /* ---- help ---- */
 
+enum { NAME_COLUMNS = 28 };
+
+/* A long name has a line of its own. */
 static void print_entry(FILE *out, const char *name, const char *summary, const char *fallback) {
-    fprintf(out, "  %-28s %s", name, summary);
+    if (strlen(name) > NAME_COLUMNS) {
+        fprintf(out, "  %s\n", name);
+        name = "";
+    }
+    fprintf(out, "  %-*s %s", NAME_COLUMNS, name, summary);
     if (fallback) fprintf(out, " (default %s)", fallback);
     fputc('\n', out);
+}
+
+/* A default as a user would write it; the row has it as JSON. NULL: there is none to tell. */
+static const char *default_word(const struct op_param *param, char ret[PLACEHOLDER_BYTES]) {
+    const char *fallback = param->fallback;
+    uint64_t number;
+    if (!fallback || param->type == OP_BOOLEAN) return NULL;
+    bool is_number = parse_u64(fallback, &number);
+    size_t quotes = fallback[0] == '"' ? 1 : 0;
+    if (is_number && param->type == OP_DURATION)
+        duration_to_text(number, ret);
+    else if (is_number && param->type == OP_SIZE)
+        size_to_text(number, ret);
+    else
+        snprintf(ret, PLACEHOLDER_BYTES, "%.*s", (int)(strlen(fallback) - 2 * quotes), fallback + quotes);
+    return ret;
 }
 
 static void print_param(FILE *out, const struct op_param *param) {
@@ -82,8 +105,8 @@ static void print_param(FILE *out, const struct op_param *param) {
         const char *value = value_word(param);
         snprintf(entry, sizeof entry, "--%s%s%s", word, *value ? " " : "", value);
     }
-    bool obvious = param->type == OP_BOOLEAN;
-    print_entry(out, entry, param->summary, obvious ? NULL : param->fallback);
+    char fallback[PLACEHOLDER_BYTES];
+    print_entry(out, entry, param->summary, default_word(param, fallback));
 }
 
 static void print_globals(FILE *out, const struct op *op) {

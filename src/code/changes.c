@@ -64,10 +64,19 @@ static int load_bytes(const struct code_module *module, uint8_t **ret_beam, size
     return result < 0 ? result : file_load(path, CODE_FILE_MAX_BYTES, ret_beam, ret_size, reterr);
 }
 
+/* More than goes to the node at once need not be read. */
+static int count_bytes(struct change_set *set, size_t bytes, struct error *reterr) {
+    set->bytes += bytes;
+    if (set->bytes <= CHANGE_SET_MAX_BYTES) return 0;
+    return error_set(reterr, E_TOO_LARGE, "what changes, old code and new, is larger than %d MiB; restart instead",
+                     CHANGE_SET_MAX_BYTES >> 20);
+}
+
 /* Reads the bytes, keeps them, and finds or assigns their version number. */
-static int take_side(const struct change_base *base, const struct code_module *module, struct version *version,
-                     uint8_t **ret_beam, size_t *ret_size, struct error *reterr) {
+static int take_side(struct change_set *set, const struct change_base *base, const struct code_module *module,
+                     struct version *version, uint8_t **ret_beam, size_t *ret_size, struct error *reterr) {
     int result = load_bytes(module, ret_beam, ret_size, reterr);
+    if (result == 0) result = count_bytes(set, *ret_size, reterr);
     if (result == 0) result = code_beam_keep(base->beams, *ret_beam, *ret_size, version->beam, reterr);
     if (result < 0) return result;
     describe(version, module);
@@ -83,8 +92,10 @@ static int add_change(struct change_set *set, const struct change_base *base, co
     if (!change) return error_set(reterr, E_NO_MEMORY, "no memory for a reload");
     change->is_deletion = !new;
     int result = 0;
-    if (old) result = take_side(base, old, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
-    if (result == 0 && new) result = take_side(base, new, &change->version, &change->beam, &change->beam_size, reterr);
+    if (old)
+        result = take_side(set, base, old, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
+    if (result == 0 && new)
+        result = take_side(set, base, new, &change->version, &change->beam, &change->beam_size, reterr);
     if (result < 0) return result;
     /* If both sides are new, the old one gets the lower number. */
     bool both_new = old && new && change->version.number == change->old_version.number;
@@ -217,7 +228,7 @@ static int go_back(struct change_set *set, const struct change_base *base, const
     if (!change) return error_set(reterr, E_NO_MEMORY, "no memory for a rollback");
     int result = take_old_bytes(base->beams, wanted, change, reterr);
     if (result < 0 || !running) return result;
-    return take_side(base, running, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
+    return take_side(set, base, running, &change->old_version, &change->old_beam, &change->old_beam_size, reterr);
 }
 
 int changes_to_version(const struct change_base *base, const char *module, uint32_t number, struct change_set *ret,

@@ -13,6 +13,8 @@
 
 /* ---- versions.c: the loaded versions of each module ---- */
 
+enum { CHANGE_SET_MAX_BYTES = 60 << 20 }; /* of old and new code: all of it goes to the node in one frame */
+
 enum { VERSIONS_KEPT = 16, CODE_DIGEST_BYTES = 65 };
 
 struct version {
@@ -142,7 +144,8 @@ struct change {
 struct change_set {
     struct change *items;
     size_t count, capacity;
-    json_t *order; /* of loading: a list of lists of names */
+    uint64_t bytes; /* of old and new code */
+    json_t *order;  /* of loading: a list of lists of names */
 };
 
 void change_set_free(struct change_set *set);

@@ -265,7 +265,7 @@ static void count_in(json_t *summary, const json_t *version) {
                        json_integer_value(json_object_get(version, "size_bytes"));
     json_object_set_new(summary, "versions", json_integer(versions));
     json_object_set_new(summary, "loads", json_integer(loads));
-    json_object_set_new(summary, "size_bytes", json_integer(bytes));
+    if (bytes > 0) json_object_set_new(summary, "size_bytes", json_integer(bytes)); /* else unknown, like the size */
     json_object_set(summary, "first_loaded_at", json_object_get(version, "loaded_at")); /* the oldest is last in the
                                                                                            list */
     if (json_is_true(json_object_get(version, "current")))
@@ -277,8 +277,8 @@ json_t *versions_summarize(const json_t *list) {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *version = json_array_get(list, i);
         if (!summary || !json_equal(json_object_get(summary, "module"), json_object_get(version, "module"))) {
-            summary = json_pack("{s:O, s:n, s:i, s:i, s:i, s:n, s:O}", "module", json_object_get(version, "module"),
-                                "current_version", "versions", 0, "loads", 0, "size_bytes", 0, "first_loaded_at",
+            summary = json_pack("{s:O, s:n, s:i, s:i, s:n, s:n, s:O}", "module", json_object_get(version, "module"),
+                                "current_version", "versions", 0, "loads", 0, "size_bytes", "first_loaded_at",
                                 "last_loaded_at", json_object_get(version, "loaded_at"));
             json_array_append_new(summaries, summary);
         }

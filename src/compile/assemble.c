@@ -331,8 +331,7 @@ static void describe(struct compile_job *job) {
     size_t left_out = 0, left_out_again = 0;
     json_object_set_new(job->facts, "main",
                         job->worker->model.main ? json_string(job->worker->model.main) : json_null());
-    if (job->worker->model.program)
-        json_object_set_new(job->facts, "program", json_string(job->worker->model.program));
+    if (job->worker->model.program) json_object_set_new(job->facts, "program", json_string(job->worker->model.program));
     json_object_set_new(job->facts, "language", json_string(language(job)));
     json_object_set_new(job->facts, "sources", manifest_to_json(&job->manifest));
     json_object_set_new(job->report, "status", json_string("ok"));

@@ -113,7 +113,7 @@ struct compile_with {
 /* What a build has besides what was compiled. */
 enum compile_extra {
     COMPILE_PLAIN,
-    COMPILE_WITH_SOURCES, /* src and lib of each application, in its folder */
+    COMPILE_WITH_SOURCES, /* in the folder of each application, src and the folders of what was compiled, such as lib */
     COMPILE_WITH_PROJECT, /* the project's files, for tasks of Mix; E_INVALID for what is no Mix project */
 };
 
@@ -145,6 +145,8 @@ struct compile_job *compile_start(const struct compile_request *request, compile
 void compile_abort(struct compile_job *job); /* done follows, with E_SHUTDOWN */
 /* While done is called with a digest: what the build says of itself in brief; a new reference. */
 json_t *compile_take_facts(struct compile_job *job);
+/* Appends diagnostics of another report, as many as one report may have; returns how many were left out. */
+size_t diagnostics_join(json_t *all, const json_t *more);
 
 /* Names that begin with sbx_ are the agent's: a module of that name would be loaded in place of one of its own, or the
    other way round. An error of that code says so. */

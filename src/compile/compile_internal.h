@@ -23,6 +23,7 @@ struct file_list {
     size_t total_bytes;
 };
 
+bool is_one_of(const char *name, const char *const *names); /* which end with NULL */
 /* Takes data over (freed on failure too). */
 int file_list_add(struct file_list *list, const char *path, void *data, size_t size, struct error *reterr);
 int file_list_add_copy(struct file_list *list, const char *path, const void *data, size_t size, struct error *reterr);

@@ -234,7 +234,7 @@ struct compile_job *compile_start(const struct compile_request *request, compile
     job->work.data = job;
     open_project(job, request->project);
     job->request.project = NULL;
-    if (job->request.memory_bytes == 0) job->request.memory_bytes = worker_usual_memory();
+    if (job->request.memory_bytes == 0) job->request.memory_bytes = worker_default_memory();
     const char *slash = strrchr(request->source, '/');
     snprintf(job->name, sizeof job->name, "%s", slash ? slash + 1 : request->source);
     snprintf(job->mix_env, sizeof job->mix_env, "%s", request->mix_env ? request->mix_env : "");

@@ -62,6 +62,19 @@ json_t *diagnostics_to_json(const struct term *list, const struct diagnostics_bu
     return array;
 }
 
+size_t diagnostics_join(json_t *all, const json_t *more) {
+    struct diagnostics_budget left = whole_diagnostics_budget;
+    size_t i, count = json_array_size(more), before = json_array_size(all);
+    json_t *diagnostic;
+    json_array_foreach(all, i, diagnostic) budget_take_diagnostic(&left, diagnostic_bytes(diagnostic));
+    for (i = 0; i < count; i++) {
+        diagnostic = json_array_get(more, i);
+        if (!budget_take_diagnostic(&left, diagnostic_bytes(diagnostic))) break;
+        json_array_append(all, diagnostic);
+    }
+    return count - (json_array_size(all) - before);
+}
+
 size_t diagnostics_cut(json_t *list, struct diagnostics_budget *budget) {
     struct diagnostics_budget left = *budget;
     size_t kept = 0, count = json_array_size(list);

@@ -1,5 +1,5 @@
-/* Files that a build has besides what was compiled: the sources of its applications, or the whole project for a task of
-   Mix. */
+/* Collects files that a build has besides what was compiled: the sources of its applications, or the project's files
+   for a task of Mix. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,24 +16,42 @@ const char *compile_extra_name(enum compile_extra extra) {
 
 /* ---- sources ---- */
 
+bool extras_source_folder(const struct model_app *app, size_t index, char ret[NAME_MAX + 1]) {
+    const char *path = app->sources.items[index];
+    size_t dir = strlen(app->dir);
+    if (dir > 0 && (strncmp(path, app->dir, dir) != 0 || path[dir] != '/')) return false;
+    const char *name = dir > 0 ? path + dir + 1 : path, *end = strchr(name, '/');
+    if (!end || end - name > NAME_MAX) return false;
+    snprintf(ret, NAME_MAX + 1, "%.*s", (int)(end - name), name);
+    return true;
+}
+
+static bool is_known(const struct name_list *names, const char *name) {
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->items[i], name) == 0) return true;
+    return false;
+}
+
+/* Headers of src may have no source beside them; the other folders are a build's own. */
 static int collect_sources(struct compile_job *job, const struct model_app *app, struct error *reterr) {
-    static const char *const folders[] = {"src", "lib"};
+    static const char *const elsewhere[] = {"src", "include", "priv", "ebin", "consolidated"};
+    CLEANUP(name_list_free) struct name_list seen = {0};
     const char *rest;
-    int result = 0, folder = job_folder(job, app->dir, &rest);
-    for (size_t i = 0; i < ARRAY_SIZE(folders) && folder >= 0 && result == 0; i++)
-        result = collect_below(folder, rest, folders[i], app->name, &job->list, reterr);
+    char name[NAME_MAX + 1];
+    int folder = job_folder(job, app->dir, &rest);
+    for (size_t i = 0; i < ARRAY_SIZE(elsewhere); i++) name_list_add(&seen, elsewhere[i]);
+    int result = folder < 0 ? 0 : collect_below(folder, rest, "src", app->name, &job->list, reterr);
+    for (size_t i = 0; i < app->sources.count && folder >= 0 && result == 0; i++) {
+        if (!extras_source_folder(app, i, name) || is_known(&seen, name)) continue;
+        name_list_add(&seen, name);
+        result = collect_below(folder, rest, name, app->name, &job->list, reterr);
+    }
     return result;
 }
 
 /* ---- the project ---- */
 
-static bool is_one_of(const char *name, const char *const *names) {
-    for (; *names; names++)
-        if (strcmp(name, *names) == 0) return true;
-    return false;
-}
-
-/* Folders of the project's own applications are its own too: those of an umbrella. */
+/* Members of an umbrella are the project's own, wherever they lie. */
 static bool is_dependency(const struct model *model, const char *dir, size_t size) {
     size_t deps = strlen("deps/");
     for (size_t i = 0; i < model->app_count; i++) {
@@ -43,14 +61,14 @@ static bool is_dependency(const struct model *model, const char *dir, size_t siz
     return size > deps && memcmp(dir, "deps/", deps) == 0 && !memchr(dir + deps, '/', size - deps);
 }
 
-/* What is left of a path in a dependency, from there; NULL: it lies in none. */
+/* The rest of a path that leads into a dependency; NULL: it leads into none. */
 static const char *in_dependency(const struct model *model, const char *path) {
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/'))
         if (is_dependency(model, path, (size_t)(slash - path))) return slash + 1;
     return NULL;
 }
 
-/* Of a dependency, what its mix.exs may read: the rest is compiled. */
+/* A dependency is compiled, so tasks need only what its mix.exs may read. */
 bool extras_wants(const struct model *model, const char *seen, const char *path, bool is_folder) {
     static const char *const left_out[] = {".git", ".elixir_ls", "node_modules", NULL};
     static const char *const left_out_of_dependencies[] = {"priv", "test", "assets", "doc", NULL};
@@ -97,7 +115,7 @@ static int collect_project(struct compile_job *job, struct error *reterr) {
     return result;
 }
 
-/* What was saved while it was read is in no build that is kept for that content. */
+/* A file that was saved meanwhile: the build is not that of the content which it would be kept for. */
 static bool is_as_before(const struct compile_job *job) {
     for (size_t i = 0; i < job->tree.count; i++) {
         const struct tree_file *file = &job->tree.files[i];

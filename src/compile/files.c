@@ -1,4 +1,4 @@
-/* The files of a build in memory, and those that it takes from folders of a project as they are, such as priv. */
+/* Holds the files of a build in memory, and collects those that come from the project as they are, such as priv. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -48,6 +48,12 @@ void file_list_free(struct file_list *list) {
     *list = (struct file_list){0};
 }
 
+bool is_one_of(const char *name, const char *const *names) {
+    for (; *names; names++)
+        if (strcmp(name, *names) == 0) return true;
+    return false;
+}
+
 /* A folder on its way into a build. */
 struct collection {
     struct file_list *list;
@@ -62,7 +68,8 @@ static bool is_wanted(const struct collection *into, const char *path, bool is_f
 static int check_size(const struct collection *into, const char *path, int64_t size, struct error *reterr) {
     if (size <= PROJECT_FILE_MAX_BYTES && into->list->total_bytes + (size_t)size <= COLLECTED_TOTAL_MAX_BYTES) return 0;
     return error_set(reterr, E_TOO_LARGE, "%s makes the %s larger than %d MiB", path,
-                     into->choice ? into->choice->what : "project's priv folders", COLLECTED_TOTAL_MAX_BYTES >> 20);
+                     into->choice ? into->choice->what : "folders that are taken as they are, such as priv,",
+                     COLLECTED_TOTAL_MAX_BYTES >> 20);
 }
 
 static int read_whole(int folder, const char *name, const char *path, const struct collection *into,
@@ -71,7 +78,8 @@ static int read_whole(int folder, const char *name, const char *path, const stru
     struct stat status;
     if (fd < 0 || fstat(fd, &status) < 0) return error_errno(reterr, errno, "reading %s", path);
     if (!S_ISREG(status.st_mode)) return 0; /* sockets, devices and links stay out */
-    if (check_size(into, path, status.st_size, reterr) < 0) return -1;
+    int result = check_size(into, path, status.st_size, reterr);
+    if (result < 0) return result;
     size_t size = (size_t)status.st_size, have = 0;
     CLEANUP_FREE uint8_t *data = malloc(size + 1);
     if (!data) return error_set(reterr, E_NO_MEMORY, "no memory for %s", path);

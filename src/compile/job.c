@@ -395,8 +395,8 @@ static void get_worker(struct compile_job *job) {
         worker_take_again(job->worker, &user, job);
         return;
     }
-    struct worker_wish wish = {job->request.toolchain, job->request.memory_bytes, job->request.owner};
-    job->worker = workspace->worker = worker_take(job->compiler, &wish, &user, job, &error);
+    struct worker_needs needs = {job->request.toolchain, job->request.memory_bytes, job->request.owner};
+    job->worker = workspace->worker = worker_take(job->compiler, &needs, &user, job, &error);
     if (job->worker) return;
     job_fail(job, &error);
     job_end(job);
@@ -491,24 +491,16 @@ static void find_base(struct compile_job *job) {
     }
 }
 
-static void look(uv_work_t *work) {
-    struct compile_job *job = work->data;
-    struct error error;
-    if (job->is_stream && open_copy(job, &error) < 0) {
-        job_fail(job, &error);
-        return;
-    }
-    job->kind = job->is_file ? SOURCE_FILE : source_detect(job->project_fd);
-    if (extras_check(job, &error) < 0) {
-        job_fail(job, &error);
-        return;
-    }
+static void scan_project(struct compile_job *job) {
     static const struct tree nothing; /* of a copy, files are new even where they look as before */
     const struct tree *before = job->is_stream ? &nothing : &job->workspace->tree;
     struct tree_folder folders[WITHS_MAX + 1] = {{job->project_fd, ""}};
     for (size_t i = 0; i < job->with_count; i++)
         folders[i + 1] = (struct tree_folder){job->withs[i].fd, job->withs[i].at.seen};
     if (tree_scan(folders, job->with_count + 1, before, &job->tree)) name_content(job);
+}
+
+static void find_earlier_build(struct compile_job *job) {
     job->is_cached = (job->shared_key[0] && find_build(job, job->shared_key, job->digest, &job->facts)) ||
                      (job->content_key[0] && find_build(job, job->content_key, job->digest, &job->facts));
     if (job->is_cached) {
@@ -518,6 +510,22 @@ static void look(uv_work_t *work) {
     } else if (job->content_key[0]) {
         find_base(job);
     }
+}
+
+static void look(uv_work_t *work) {
+    struct compile_job *job = work->data;
+    struct error error;
+    int result = job->is_stream ? open_copy(job, &error) : 0;
+    if (result == 0) {
+        job->kind = job->is_file ? SOURCE_FILE : source_detect(job->project_fd);
+        result = extras_check(job, &error);
+    }
+    if (result < 0) {
+        job_fail(job, &error);
+        return;
+    }
+    scan_project(job);
+    find_earlier_build(job);
 }
 
 static void on_found(struct compile_job *job) {

@@ -140,6 +140,8 @@ json_t *failed_report(const struct term *reason);
 
 /* Of the project, or of a folder that it sees at another place, whether a task of Mix gets this path. Pure. */
 bool extras_wants(const struct model *model, const char *seen, const char *path, bool is_folder);
+/* The folder of the application's own in which this source lies; false: it lies in none. Pure. */
+bool extras_source_folder(const struct model_app *app, size_t index, char ret[NAME_MAX + 1]);
 int extras_check(const struct compile_job *job, struct error *reterr); /* whether the project can have what is asked */
 int extras_collect(struct compile_job *job, struct error *reterr);     /* after its applications; blocking */
 const char *compile_extra_name(enum compile_extra extra);              /* as keys have it */

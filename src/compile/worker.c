@@ -119,7 +119,7 @@ static void on_ready(void *data, struct node *node) {
     node_call(node, "warm_up", &args, WARM_UP_DEADLINE_MS, on_warmed_up, worker);
 }
 
-uint64_t worker_usual_memory(void) {
+uint64_t worker_default_memory(void) {
     return jail_profile_find("compiler")->limits.memory_bytes;
 }
 
@@ -183,7 +183,7 @@ void worker_refill(struct compiler *compiler, const struct toolchain *toolchain)
     if (compiler->quiescing || compiler->settings.spares == 0 || toolchain->is_own || find_spare(compiler, toolchain))
         return;
     struct error ignored; /* the next job that needs a worker reports it */
-    start(compiler, toolchain, worker_usual_memory(), true, &ignored);
+    start(compiler, toolchain, worker_default_memory(), true, &ignored);
     bound_spares(compiler);
 }
 
@@ -228,23 +228,23 @@ static void fit(struct worker *worker, uint64_t memory_bytes) {
     worker->memory_bytes = memory_bytes;
 }
 
-struct worker *worker_take(struct compiler *compiler, const struct worker_wish *wish, const struct worker_user *user,
+struct worker *worker_take(struct compiler *compiler, const struct worker_needs *needs, const struct worker_user *user,
                            void *data, struct error *reterr) {
     struct quotas *quotas = compiler->settings.quotas;
-    uint64_t usual = worker_usual_memory(), more = wish->memory_bytes > usual ? wish->memory_bytes - usual : 0;
-    struct worker *worker = find_spare(compiler, wish->toolchain);
-    if (quotas_take(quotas, wish->owner, QUOTA_MEMORY, more, reterr) < 0) return NULL;
+    uint64_t usual = worker_default_memory(), more = needs->memory_bytes > usual ? needs->memory_bytes - usual : 0;
+    struct worker *worker = find_spare(compiler, needs->toolchain);
+    if (quotas_take(quotas, needs->owner, QUOTA_MEMORY, more, reterr) < 0) return NULL;
     if (worker && worker_is_outdated(worker)) {
         worker_kill(worker, "another rebar3 was installed");
         worker = NULL;
     }
-    if (!worker) worker = start(compiler, wish->toolchain, wish->memory_bytes, false, reterr);
+    if (!worker) worker = start(compiler, needs->toolchain, needs->memory_bytes, false, reterr);
     if (!worker) {
-        quotas_give(quotas, wish->owner, QUOTA_MEMORY, more);
+        quotas_give(quotas, needs->owner, QUOTA_MEMORY, more);
         return NULL;
     }
-    fit(worker, wish->memory_bytes);
-    worker->owner = wish->owner;
+    fit(worker, needs->memory_bytes);
+    worker->owner = needs->owner;
     worker->charged_bytes = more;
     worker_take_again(worker, user, data);
     return worker;

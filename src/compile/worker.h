@@ -30,7 +30,7 @@ struct worker {
     void *user_data;
     uint64_t memory_bytes;  /* its limit */
     uint64_t charged_bytes; /* of it, what its owner's quota holds */
-    uid_t owner;            /* that pays for it */
+    uid_t owner;            /* whose quota it is */
     bool is_spare;          /* without a user yet */
     bool was_spare;         /* until its first user took it */
     bool is_being_weighted; /* gets the CPU share of a worker with a user; ready waits for it */
@@ -70,17 +70,17 @@ struct compiler {
 };
 
 /* What a compilation asks of its worker. */
-struct worker_wish {
+struct worker_needs {
     const struct toolchain *toolchain;
     uint64_t memory_bytes;
     uid_t owner;
 };
 
-uint64_t worker_usual_memory(void);
+uint64_t worker_default_memory(void);
 
 /* A worker for a user: a spare of the toolchain, or one that boots now. ready follows in a later turn of the loop, or
    gone. */
-struct worker *worker_take(struct compiler *compiler, const struct worker_wish *wish, const struct worker_user *user,
+struct worker *worker_take(struct compiler *compiler, const struct worker_needs *needs, const struct worker_user *user,
                            void *data, struct error *reterr);
 /* Whether rebar3 came, went or changed since it started. */
 bool worker_is_outdated(const struct worker *worker);

@@ -64,6 +64,7 @@ struct engine_config {
     uint64_t heartbeat_ms;          /* between two beats of a node */
     uint64_t heartbeat_deadline_ms; /* a beat later than this means the agent is suspended, starved or gone */
     uint64_t boot_deadline_ms;
+    uint64_t settle_ms; /* how long a build that never ran must run to be created */
     uint64_t compile_deadline_ms;
     uint64_t compile_deadline_max_ms, compile_memory_max_bytes; /* that callers may ask for */
     struct compiler_settings compiler;

@@ -105,6 +105,13 @@ struct engine_shutdown {
     struct request *request;
 };
 
+/* The builds that ran for long enough in a create, the last of them. */
+enum { SETTLED_BUILDS = 64 };
+struct settled_builds {
+    char builds[SETTLED_BUILDS][STORE_DIGEST_BYTES];
+    size_t next;
+};
+
 struct engine {
     uv_loop_t *loop;
     struct engine_config config;
@@ -132,9 +139,11 @@ struct engine {
     struct map sandboxes;
     uint64_t sandboxes_made; /* since the start */
     struct build_shelf builds;
+    struct settled_builds settled;
     struct oneshots oneshots;
-    unsigned asking;   /* nodes, what code they run */
-    unsigned listings; /* under way */
+    unsigned asking;              /* nodes, what code they run */
+    unsigned listings;            /* under way */
+    struct reload_job *with_room; /* reloads that hold BEAM files in memory; see reload_room.c */
     struct loop_turns lists;
     struct back_to_back evals;
 

@@ -2,6 +2,7 @@
    keep of sandboxes. */
 #include "audit/audit.h"
 #include "core/core_internal.h"
+#include "core/event_bound.h"
 #include "core/network/names.h"
 #include "core/notify.h"
 #include "core/policy/audit.h"
@@ -26,6 +27,7 @@ void engine_config_defaults(struct engine_config *ret) {
         .heartbeat_ms = 5000,
         .heartbeat_deadline_ms = 15000,
         .boot_deadline_ms = 30000,
+        .settle_ms = 1000,
         .compile_deadline_ms = 300000,
         .compile_deadline_max_ms = 3600000,
         .compile_memory_max_bytes = UINT64_C(4) << 30,
@@ -52,8 +54,9 @@ const char *event_slug(enum event_kind kind) {
 static void tell(struct engine *engine, enum event_kind kind, const char *sandbox_id, const uid_t *owner,
                  json_t *data) {
     char text[OWNER_TEXT_BYTES];
-    json_t *event = json_pack("{s:s, s:s?, s:s?, s:o}", "kind", event_slugs[kind], "sandbox_id", sandbox_id, "owner",
-                              owner ? owner_text(*owner, text) : NULL, "data", data ? data : json_object());
+    json_t *event =
+        json_pack("{s:s, s:s?, s:s?, s:o}", "kind", event_slugs[kind], "sandbox_id", sandbox_id, "owner",
+                  owner ? owner_text(*owner, text) : NULL, "data", data ? event_bounded(data) : json_object());
     if (!event) return;
     store_add_event(engine->store, feed_add(engine->events, event));
     notify_event(engine, kind, event);
@@ -155,6 +158,10 @@ static void on_link_down(void *data) {
     struct engine *engine = data;
     if (engine->link_up && !engine->closing.is_begun) engine_event(engine, EVENT_LAUNCHER_LOST, NULL, NULL);
     engine->link_up = false;
+}
+
+static void on_link_port(void *data, const struct link_port *port) {
+    ports_told(data, port);
 }
 
 static void on_link_violation(void *data, const struct link_violation *violation) {
@@ -314,8 +321,11 @@ static void tell_audit_damage(struct engine *engine, bool has_run) {
 }
 
 static int open_parts(struct engine *engine, struct error *reterr) {
-    static const struct link_handler handler = {
-        .up = on_link_up, .down = on_link_down, .node = on_link_node, .violation = on_link_violation};
+    static const struct link_handler handler = {.up = on_link_up,
+                                                .down = on_link_down,
+                                                .node = on_link_node,
+                                                .port = on_link_port,
+                                                .violation = on_link_violation};
     const char *home = engine->config.home;
     int result = make_folders(home, reterr);
     if (result == 0) result = loop_workers_open(&engine->host.workers, engine->loop, reterr);
@@ -354,6 +364,7 @@ static int open_parts(struct engine *engine, struct error *reterr) {
 
 static void host_init(struct engine *engine) {
     const struct engine_config *config = &engine->config;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     engine->host = (struct node_host){
         .loop = engine->loop,
         .home = config->home,
@@ -362,6 +373,7 @@ static void host_init(struct engine *engine) {
         .heartbeat_deadline_ms = config->heartbeat_deadline_ms,
         .boot_deadline_ms = config->boot_deadline_ms,
         .grace_ms = config->grace_ms,
+        .cores = cores > 0 ? (unsigned)cores : 1,
         .turns = {.service = geteuid()},
         .principals = config->principals,
     };

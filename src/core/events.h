@@ -29,6 +29,10 @@
     X(THAWED, "thawed", "a frozen sandbox goes on", "reason")                                                          \
     X(LIMIT, "limit", "a limit was reached", "limit, usage, policy, killed, suppressed")                               \
     X(LIMITS_CHANGED, "limits_changed", "a sandbox's limits were changed while it ran", "set")                         \
+    X(PORT_OPENED, "port_opened", "a sandbox has published a port, or may connect to a service",                       \
+      "way, port, protocol")                                                                                           \
+    X(PORT_CLOSED, "port_closed", "that is over, with what went through it",                                           \
+      "way, port, protocol, connections, in_bytes, out_bytes, refused")                                                \
     X(ALERT, "alert", "a sandbox came near to a limit, at 80 % and 95 % of it, or left it again",                      \
       "metric, level, usage, limit, percent, reached_in_ms, suppressed")                                               \
     X(PATTERN, "pattern", "failures of one kind repeat, or have stopped to: state is open or over",                    \

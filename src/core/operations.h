@@ -27,6 +27,8 @@
     X(stats)                                                                                                           \
     X(top)                                                                                                             \
     X(limits)                                                                                                          \
+    X(publish)                                                                                                         \
+    X(unpublish)                                                                                                       \
     X(events)                                                                                                          \
     X(logs)                                                                                                            \
     X(audit)                                                                                                           \

@@ -52,6 +52,7 @@ static void replace_numbers(struct engine *engine, const struct engine_config *c
     engine->config.compile_deadline_ms = config->compile_deadline_ms;
     engine->config.compile_deadline_max_ms = config->compile_deadline_max_ms;
     engine->config.compile_memory_max_bytes = config->compile_memory_max_bytes;
+    engine->config.settle_ms = config->settle_ms;
     engine->config.boot_deadline_ms = engine->host.boot_deadline_ms = config->boot_deadline_ms;
     engine->config.heartbeat_ms = engine->host.heartbeat_ms = config->heartbeat_ms;
     engine->config.heartbeat_deadline_ms = engine->host.heartbeat_deadline_ms = config->heartbeat_deadline_ms;

@@ -22,6 +22,7 @@ struct settings {
     /* Sections of sandbox.conf as they are, on the same lines as there. */
     char profiles[SETTINGS_SECTIONS_BYTES], toolchains[SETTINGS_SECTIONS_BYTES];
     char toolchain[SETTINGS_TEXT_BYTES];
+    char publish_addresses[SETTINGS_TEXT_BYTES], connect_addresses[SETTINGS_TEXT_BYTES]; /* the launcher goes by them */
     struct quota_rules quotas;
     bool show_only; /* --help or --version was asked for, and answered */
 };

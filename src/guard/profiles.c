@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const char *const scan_names[] = {"off", "report", "refuse"};
+static const char *const permit_names[] = {"yes", "no"};
 static const char *const audit_names[] = {"changes", "all"};
 static const char *const containment_names[] = {
 #define X(name, text) [GUARD_##name] = text,
@@ -252,6 +253,9 @@ static const struct key keys[] = {
      OWN(set_hosts)},
     {"ports", "ports of hosts that are not listed, such as `80, 443`; any without", OWN(set_ports)},
     {"reach", "what else may be reached: `listed` (nothing), `public`, `anywhere`", OWN(set_reach)},
+    {"may-publish", "whether its sandboxes may publish ports: `yes`, or `no`", CHOICE(forbids_publish, permit_names)},
+    {"may-connect", "whether they may connect to services of the host: `yes`, or `no`",
+     CHOICE(forbids_connect, permit_names)},
     {"users", "users who may choose it, besides root", OWN(set_users)},
     {"groups", "groups whose members may choose it", OWN(set_groups)},
 };

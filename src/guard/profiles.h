@@ -23,6 +23,7 @@ struct guard_profile {
     operation_set operations;
     enum guard_scan scan;
     enum guard_audit audit;
+    unsigned forbids_publish, forbids_connect; /* which is no operation: the host's side is the caller's */
     struct escalation_policy on_violation;
     struct guard_access access; /* who may choose it: its own list or the inherited one */
     bool has_own_access;

@@ -232,6 +232,7 @@ struct jail_request {
     const char *node;
     const struct jail_profile *profile;
     struct jail_limits limits;
+    bool has_loopback;                /* its own, where the profile has no network */
     const struct jail_host *resolved; /* what the names that the profile lists stand for */
     size_t resolved_count;
     const struct jail_bind *binds;

@@ -59,7 +59,7 @@ enum jail_policy {
     /* Where memory does not count them: cgroup v1. A connection's two ends begin with 150 KiB of buffers. */          \
     X(SOCKET_MEMORY, socket_memory, BYTES, 256 * JAIL_KIB, JAIL_TIB, REFUSED, KERNEL, WHOLE, WARN, OUTSIDE, PAIR,      \
       "buffers of internet sockets, where memory does not count them (cgroup v1)")                                     \
-    X(CPU, cpu, PERCENT, 1, 102400, UNBOUND, KERNEL, WHOLE, WARN, OUTSIDE, OPTION, "CPU time; 100% is one core")   \
+    X(CPU, cpu, PERCENT, 1, 102400, UNBOUND, KERNEL, WHOLE, WARN, OUTSIDE, OPTION, "CPU time; 100% is one core")       \
     X(PROCESSES, processes, COUNT, 1, 1000000, REFUSED, AGENT, ANY, KILL_PROCESS, INSIDE, OPTION,                      \
       "the application's own processes")                                                                               \
     X(MAX_RUN, max_run, MS, 1, 30 * JAIL_DAY_MS, UNBOUND, SERVICE, ANY, KILL_PROCESS, NOWHERE, OPTION,                 \
@@ -86,6 +86,10 @@ enum jail_policy {
       "bytes to and from the outside together, of one VM")                                                             \
     X(CONNECTIONS, connections, COUNT, 1, 65536, REFUSED, KERNEL, ANY, WARN, NOWHERE, PAIR,                            \
       "connections to the outside at once")                                                                            \
+    X(PORT_CONNECTIONS, port_connections, COUNT, 1, 8192, REFUSED, KERNEL, WHOLE, WARN, NOWHERE, PAIR,                 \
+      "connections to one published port, or through one --connect, at once")                                          \
+    X(PORT_RATE, port_rate, COUNT, 1, 1000000, UNBOUND, KERNEL, WHOLE, WARN, NOWHERE, PAIR,                            \
+      "new connections a second to one published port, or through one --connect")                                      \
     /* An idle Elixir node has 15,000; the VM's own bound. */                                                          \
     X(ATOMS, atoms, COUNT, 20000, 1 << 20, UNBOUND, AGENT, ANY, KILL_PROCESS, INSIDE, PAIR, "atoms")                   \
     X(ETS_TABLES, ets_tables, COUNT, 1, 1000000, UNBOUND, AGENT, ANY, KILL_PROCESS, INSIDE, PAIR, "ETS tables")        \

@@ -168,10 +168,14 @@ static void add_landlock(struct draft *draft) {
     add_execute_rules(draft);
 }
 
+static bool has_network(const struct jail_request *request) {
+    return request->profile->network != JAIL_NETWORK_NONE || request->has_loopback;
+}
+
 /* Without a network namespace, internet sockets would be the host's: then no node gets any. */
 static const char *system_call_set(const struct draft *draft) {
     const struct jail_profile *profile = draft->request->profile;
-    if (profile->network == JAIL_NETWORK_NONE || !can(draft, JAIL_GUARANTEE_NETWORK)) return "strict";
+    if (!has_network(draft->request) || !can(draft, JAIL_GUARANTEE_NETWORK)) return "strict";
     return profile->may_exec ? "open" : "network";
 }
 
@@ -208,7 +212,7 @@ int jail_plan_build(const struct jail_request *request, const struct jail_featur
     /* With a domain, so that nothing inside goes and asks a resolver for the rest of the name. */
     add(&draft, JAIL_PLAN_HOSTNAME, "sandbox.local", NULL, 0);
     if (can(&draft, JAIL_GUARANTEE_NETWORK))
-        add(&draft, JAIL_PLAN_NETWORK, request->profile->network == JAIL_NETWORK_NONE ? "none" : "loopback", NULL, 0);
+        add(&draft, JAIL_PLAN_NETWORK, has_network(request) ? "loopback" : "none", NULL, 0);
     add_egress(&draft);
     add_limits(&draft);
     add_root(&draft);

@@ -69,11 +69,22 @@ static int open_cgroups(struct launcher *launcher, struct error *reterr) {
     return 0;
 }
 
+/* Read before there is a daemon that could write them. What can't be read allows nothing. */
+static void read_ranges(const struct launcher *launcher, const char *setting, const char *fallback,
+                        struct jail_port_ranges *ret) {
+    char text[DAEMON_SETTING_BYTES];
+    struct error error;
+    if (!daemon_setting(launcher, setting, text)) snprintf(text, sizeof text, "%s", fallback);
+    if (jail_port_ranges_parse(text, ret, &error) < 0)
+        launcher_log(launcher, LOG_ERROR_LEVEL, "setting_refused", "name", setting, "detail", error.detail, NULL);
+}
+
 int launcher_open(struct launcher *launcher, const char *home, struct error *reterr) {
     if (egress_rules_check(reterr) < 0) return -1;
     launcher->nodes.items = calloc(JAIL_NODES_MAX, sizeof *launcher->nodes.items);
     launcher->projects = calloc(JAIL_PROJECTS_MAX, sizeof *launcher->projects);
-    if (!launcher->nodes.items || !launcher->projects)
+    launcher->ports.items = calloc(JAIL_PORTS_OF_LAUNCHER, sizeof *launcher->ports.items);
+    if (!launcher->nodes.items || !launcher->projects || !launcher->ports.items)
         return error_set(reterr, E_NO_MEMORY, "no memory for the tables");
     principals_load(NULL, &launcher->principals);
     launcher->loop.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -90,6 +101,9 @@ int launcher_open(struct launcher *launcher, const char *home, struct error *ret
     features_note_cgroups(&launcher->features, &launcher->cgroups);
     if (watch_signals(launcher, reterr) < 0 || adopt_all(launcher, reterr) < 0) return -1;
     egress_adopt(launcher);
+    read_ranges(launcher, "publish-addresses", JAIL_PUBLISH_DEFAULT, &launcher->publish_ranges);
+    read_ranges(launcher, "connect-addresses", JAIL_CONNECT_DEFAULT, &launcher->connect_ranges);
+    ports_adopt(launcher);
     if (server_open(launcher, reterr) < 0) return -1;
     installation_find_agent(launcher);
     return supervise_start(launcher, reterr);
@@ -100,6 +114,7 @@ void launcher_close(struct launcher *launcher) {
     daemon_bounds_close(launcher);
     if (launcher->shutting_down && launcher->nodes.count == 0) {
         egress_end(launcher);
+        ports_end_all(launcher);
         home_close(launcher);
     }
     egress_close(launcher);
@@ -113,6 +128,7 @@ void launcher_close(struct launcher *launcher) {
         }
     volumes_close(launcher);
     project_release_all(launcher);
+    ports_close(launcher);
     helper_forget_dying(launcher);
     opener_end(launcher);
     filters_free(&launcher->filters);

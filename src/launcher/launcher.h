@@ -9,6 +9,7 @@
 #include "launcher/egress/egress.h"
 #include "launcher/home.h"
 #include "launcher/nodes/nodes.h"
+#include "launcher/ports/ports.h"
 #include "launcher/project/helper.h"
 #include "launcher/project/project.h"
 #include "launcher/server.h"
@@ -57,6 +58,9 @@ struct launcher {
     struct opener opener;
     struct helpers helpers;
     struct volumes volumes;
+
+    struct launcher_ports ports;
+    struct jail_port_ranges publish_ranges, connect_ranges; /* what the operator allows */
 };
 
 /* ---- launcher.c: its life ---- */
@@ -83,6 +87,8 @@ enum source {
     SOURCE_ADDRESSES, /* the host's own have changed */
     SOURCE_GREETING,  /* egress is made, or not */
     SOURCE_KEEPER,    /* the pidfd of the process that egress lives by */
+    SOURCE_PORT,      /* what a port's helper or forwarder says; the index is the port's */
+    SOURCE_FORWARDER, /* a forwarder's pidfd; the index is its port's */
     SOURCE_COUNT,
 };
 

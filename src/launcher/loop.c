@@ -8,6 +8,7 @@
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
 #include "launcher/nodes/path_read.h"
+#include "launcher/ports/ports.h"
 #include "launcher/project/project.h"
 #include "launcher/server.h"
 
@@ -115,6 +116,19 @@ static void on_keeper(struct launcher *launcher, size_t index, uint32_t events) 
     if (launcher->egress.keeper_fd >= 0) egress_keeper_ended(launcher);
 }
 
+static void on_port(struct launcher *launcher, size_t index, uint32_t events) {
+    (void)events;
+    struct launcher_port *port = &launcher->ports.items[index];
+    if (port->state != PORT_FREE && port->helper_fd >= 0) ports_helper_answered(launcher, port);
+}
+
+static void on_forwarder(struct launcher *launcher, size_t index, uint32_t events) {
+    (void)events;
+    struct launcher_port *port = &launcher->ports.items[index];
+    if (port->state != PORT_FREE && port->forwarder.pidfd >= 0 && ports_forwarder_is_dead(port))
+        ports_forwarder_ended(launcher, port);
+}
+
 typedef void (*source_fn)(struct launcher *launcher, size_t index, uint32_t events);
 
 static const source_fn source_functions[SOURCE_COUNT] = {
@@ -122,14 +136,14 @@ static const source_fn source_functions[SOURCE_COUNT] = {
     [SOURCE_DAEMON] = on_daemon,   [SOURCE_NOTIFY] = on_notify,     [SOURCE_DEATH] = on_death,
     [SOURCE_PROJECT] = on_project, [SOURCE_REFUSALS] = on_refusals, [SOURCE_ADDRESSES] = on_addresses,
     [SOURCE_KEEPER] = on_keeper,   [SOURCE_GREETING] = on_greeting, [SOURCE_PATH] = on_path,
-    [SOURCE_VOLUME] = on_volume,
+    [SOURCE_VOLUME] = on_volume,   [SOURCE_PORT] = on_port,         [SOURCE_FORWARDER] = on_forwarder,
 };
 
 /* All that waits for time, and how long the loop may sleep. */
 static int run_due(struct launcher *launcher) {
-    static uint64_t (*const checks[])(struct launcher *, uint64_t) = {bury_check,      project_check,   opener_check,
-                                                                      violation_flush, supervise_check, egress_check,
-                                                                      freezing_check,  path_read_check, volumes_check};
+    static uint64_t (*const checks[])(struct launcher *, uint64_t) = {
+        bury_check,   project_check,  opener_check,    violation_flush, supervise_check,
+        egress_check, freezing_check, path_read_check, ports_check,     volumes_check};
     uint64_t now_ms = clock_monotonic_ms();
     if (now_ms >= launcher->loop.due_ms) {
         launcher->loop.due_ms = UINT64_MAX;

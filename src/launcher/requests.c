@@ -9,6 +9,7 @@
 #include "launcher/launcher.h"
 #include "launcher/nodes/files.h"
 #include "launcher/nodes/nodes.h"
+#include "launcher/ports/ports.h"
 #include "launcher/project/project.h"
 #include "launcher/record.h"
 #include "launcher/server.h"
@@ -129,6 +130,11 @@ static void handle_yield(const struct call *call) {
     finish(call, failed, &error);
 }
 
+static void ports_limit(struct launcher *launcher, const struct jailed_node *node, const struct jail_limits *limits) {
+    struct jail_port_bounds bounds = {limits->port_connections, limits->port_rate};
+    ports_set_bounds(launcher, node->name, &bounds);
+}
+
 /* All or nothing: a disk that was resized for a memory limit that is refused gets its size back, and egress its
    bounds. */
 static int set_limits(struct launcher *launcher, struct jailed_node *node, const struct jail_limits *limits,
@@ -147,6 +153,7 @@ static int set_limits(struct launcher *launcher, struct jailed_node *node, const
     node->yields = failed && node->yields && cgroup_set_yielding(&launcher->cgroups, node->name, true, NULL) == 0;
     if (failed && resizes && before.disk_bytes) jailed_resize(launcher, node, before, NULL);
     if (!failed) jailed_set_rlimits(launcher, node, limits);
+    if (!failed) ports_limit(launcher, node, limits);
     return failed;
 }
 
@@ -386,6 +393,62 @@ static void handle_disk(const struct call *call) {
     for (size_t i = 0; i < JAIL_DISKS; i++) fd_close(fds[i]);
 }
 
+/* SET, way= and text=: which port. */
+static bool read_port(const struct call *call, struct launcher_port *ret) {
+    const char *set = operand(call, 0), *way = wire_message_value(call->message, "way");
+    const char *text = wire_message_value(call->message, "text");
+    struct error error;
+    *ret = (struct launcher_port){0};
+    if (!set || !plan_name_is_valid(set) || !way || !text || jail_port_way_find(way, &ret->port.way) < 0) {
+        refuse(call, E_INVALID, "a port needs the name of its sandbox, its way and its text");
+        return false;
+    }
+    snprintf(ret->set, sizeof ret->set, "%s", set);
+    if (jail_port_parse(ret->port.way, text, &ret->port, &error) == 0) return true;
+    server_fail(call->launcher, call->request, &error);
+    return false;
+}
+
+static void handle_publish(const struct call *call) {
+    struct launcher_port wanted;
+    uint64_t inside = 0;
+    if (!read_port(call, &wanted)) return;
+    wire_message_number(call->message, "inside", &inside);
+    if (call->fd < 0 || inside > JAIL_PORT_NAMES_MAX || (inside == 0) != (wanted.port.name[0] == '\0')) {
+        refuse(call, E_INVALID, "a port needs its caller's socket, and a place inside for its name");
+        return;
+    }
+    wanted.inside = (unsigned)inside;
+    ports_publish(call->launcher, call->request, &wanted, call->fd);
+}
+
+static void handle_serve(const struct call *call) {
+    struct launcher_port wanted;
+    struct jail_port_bounds bounds = {0};
+    const char *name = operand(call, 1);
+    if (!read_port(call, &wanted)) return;
+    struct launcher_port *port = ports_find(call->launcher, wanted.set, &wanted.port);
+    const struct jailed_node *node = name ? nodes_find(call->launcher, name) : NULL;
+    wire_message_number(call->message, "connections", &bounds.connections);
+    wire_message_number(call->message, "rate", &bounds.rate);
+    if (!port)
+        refuse(call, E_NOT_FOUND, "there is no such port any more: the sandbox's owner must publish it again");
+    else if (!node || node->burial.under_way || node->is_starting)
+        refuse(call, E_CONFLICT, "there is no such node");
+    else
+        ports_serve(call->launcher, call->request, port, node, &bounds);
+}
+
+/* One port of a set, or all of it. */
+static void handle_unpublish(const struct call *call) {
+    const char *set = operand(call, 0);
+    struct launcher_port wanted;
+    if (set && plan_name_is_valid(set) && !wire_message_value(call->message, "way"))
+        ports_unpublish(call->launcher, call->request, set, NULL);
+    else if (read_port(call, &wanted))
+        ports_unpublish(call->launcher, call->request, wanted.set, &wanted.port);
+}
+
 static void handle_shutdown(const struct call *call) {
     /* One answer goes out at the end: a second request would take the first one's. */
     if (call->launcher->shutdown_request.link_serial == call->request.link_serial) {
@@ -403,16 +466,29 @@ static const struct {
     const char *verb;
     void (*handle)(const struct call *call);
 } verbs[] = {
-    {"hello", handle_hello},       {"spawn", handle_spawn},
-    {"bury", handle_bury},         {"freeze", handle_freeze},
-    {"thaw", handle_thaw},         {"limit", handle_limit},
-    {"project", handle_project},   {"release", handle_release},
-    {"mount", handle_mount},       {"shutdown", handle_shutdown},
-    {"grant", handle_grant},       {"withdraw", handle_withdraw},
-    {"equip", handle_equip},       {"disk", handle_disk},
-    {"resolved", handle_resolved}, {"yield", handle_yield},
-    {"keep", handle_keep},         {"make-volume", handle_make_volume},
-    {"volumes", handle_volumes},   {"remove-volume", handle_remove_volume},
+    {"hello", handle_hello},
+    {"spawn", handle_spawn},
+    {"bury", handle_bury},
+    {"freeze", handle_freeze},
+    {"thaw", handle_thaw},
+    {"limit", handle_limit},
+    {"project", handle_project},
+    {"release", handle_release},
+    {"mount", handle_mount},
+    {"shutdown", handle_shutdown},
+    {"grant", handle_grant},
+    {"withdraw", handle_withdraw},
+    {"equip", handle_equip},
+    {"disk", handle_disk},
+    {"resolved", handle_resolved},
+    {"yield", handle_yield},
+    {"keep", handle_keep},
+    {"publish", handle_publish},
+    {"serve", handle_serve},
+    {"unpublish", handle_unpublish},
+    {"make-volume", handle_make_volume},
+    {"remove-volume", handle_remove_volume},
+    {"volumes", handle_volumes},
     {"file", handle_file},
 };
 

@@ -12,6 +12,7 @@
 #include "launcher/home.h"
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
+#include "launcher/ports/ports.h"
 #include "launcher/project/project.h"
 #include "launcher/server.h"
 
@@ -96,20 +97,34 @@ void server_fail(struct launcher *launcher, struct request request, const struct
     answer(launcher, request, &message, NULL, 0);
 }
 
-/* Tell a new daemon of every node there is. More than the socket holds are told when it has room again. */
+static bool announce_node(struct launcher *launcher, const struct jailed_node *node) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    if (!node->used || node->burial.under_way) return true;
+    buf_append_string(&text, "node ");
+    wire_put_word(&text, node->name);
+    requests_describe_node(launcher, node, &text);
+    return server_send(launcher, &text, &node->pidfd, 1);
+}
+
+static bool announce_port(struct launcher *launcher, const struct launcher_port *port) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    CLEANUP_FD int page_fd = -1;
+    if (port->state == PORT_FREE || port->state == PORT_ENDING) return true;
+    buf_append_string(&text, "port ");
+    wire_put_word(&text, port->set);
+    ports_describe(port, &text);
+    if (port->is_served) page_fd = ports_open_page(port);
+    return server_send(launcher, &text, &page_fd, page_fd >= 0);
+}
+
+/* Tell a new daemon of every node there is, then of every port. More than the socket holds are told when it has room
+   again. */
 static void announce(struct launcher *launcher) {
-    while (launcher->server.announce_at < launcher->nodes.end) {
-        const struct jailed_node *node = &launcher->nodes.items[launcher->server.announce_at];
-        CLEANUP(buf_free) struct buf text = BUF_INIT;
-        if (node->used && !node->burial.under_way) {
-            buf_append_string(&text, "node ");
-            wire_put_word(&text, node->name);
-            requests_describe_node(launcher, node, &text);
-            if (!server_send(launcher, &text, &node->pidfd, 1)) break;
-        }
-        launcher->server.announce_at++;
-    }
-    bool is_full = launcher->server.announce_at < launcher->nodes.end;
+    size_t nodes = launcher->nodes.end, all = nodes + launcher->ports.end, *at = &launcher->server.announce_at;
+    for (bool is_sent = true; is_sent && *at < all; *at += is_sent)
+        is_sent = *at < nodes ? announce_node(launcher, &launcher->nodes.items[*at])
+                              : announce_port(launcher, &launcher->ports.items[*at - nodes]);
+    bool is_full = *at < all;
     if (is_full && errno != EAGAIN && errno != ETOOMANYREFS) {
         server_drop_link(launcher);
         return;

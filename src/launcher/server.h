@@ -18,7 +18,7 @@ struct server {
     int fd;
     int link_fd; /* the daemon's connection; -1: there is none */
     uint64_t link_serial;
-    size_t announce_at; /* the next node to tell a new daemon of */
+    size_t announce_at; /* the next node, or port after them, to tell a new daemon of */
     char message[JAIL_MESSAGE_BYTES + 1];
 };
 
@@ -26,7 +26,7 @@ int server_open(struct launcher *launcher, struct error *reterr);
 void server_accept(struct launcher *launcher);
 void server_receive(struct launcher *launcher, uint32_t events);
 void server_drop_link(struct launcher *launcher);
-void server_announce_all(struct launcher *launcher); /* every node there is, then "ready" */
+void server_announce_all(struct launcher *launcher); /* every node and port there is, then "ready" */
 /* "verb id" or "verb NAME" begin the text; descriptors stay the caller's. False when it could not be sent. */
 bool server_send(struct launcher *launcher, struct buf *text, const int *fds, size_t fd_count);
 /* Answers; text is what follows "ok ID". An answer that can't be sent ends the link: the daemon dials again and asks.

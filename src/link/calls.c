@@ -210,6 +210,29 @@ static bool deliver_disks(const struct link_call *call, struct link_answer *answ
     return is_good;
 }
 
+/* What is told of a port, but for its set. */
+static bool read_port(struct link_answer *answer, struct link_port *ret) {
+    const char *way = wire_message_value(answer->message, "way"), *text = wire_message_value(answer->message, "text");
+    struct link_port port = {.set = "", .page_fd = -1};
+    if (!way || !text || jail_port_way_find(way, &port.port.way) < 0 ||
+        jail_port_parse(port.port.way, text, &port.port, NULL) < 0)
+        return false;
+    port.page_fd = take_descriptor(answer, 0);
+    *ret = port;
+    return true;
+}
+
+static bool deliver_port(const struct link_call *call, struct link_answer *answer, const struct error *error) {
+    link_port_fn done = (link_port_fn)call->done;
+    struct link_port port;
+    bool is_good = error || read_port(answer, &port);
+    if (error || !is_good)
+        done(call->data, NULL, error ? error : &malformed);
+    else
+        done(call->data, &port, NULL);
+    return is_good;
+}
+
 static bool deliver_signature(const struct link_call *call, struct link_answer *answer, const struct error *error) {
     link_signature_fn done = (link_signature_fn)call->done;
     uint64_t signature = 0;
@@ -245,8 +268,21 @@ static bool tell_violation(const struct link_handler *handler, void *data, struc
     return true;
 }
 
+static bool tell_port(const struct link_handler *handler, void *data, struct link_answer *answer) {
+    const char *set = wire_message_word(answer->message, 0);
+    struct link_port port;
+    if (!set || !plan_name_is_valid(set) || !read_port(answer, &port)) return false;
+    port.set = set;
+    if (handler->port)
+        handler->port(data, &port);
+    else
+        fd_close(port.page_fd);
+    return true;
+}
+
 bool link_tell(const struct link_handler *handler, void *data, struct link_answer *answer) {
     if (strcmp(answer->message->verb, "node") == 0) return tell_node(handler, data, answer);
+    if (strcmp(answer->message->verb, "port") == 0) return tell_port(handler, data, answer);
     if (strcmp(answer->message->verb, "violation") == 0) return tell_violation(handler, data, answer);
     return false;
 }
@@ -546,6 +582,43 @@ void link_file(struct launcher_link *link, const char *node, const struct link_f
     wire_put_number(&text, "mode", file->mode);
     link_ask(link, &(struct link_call){.deliver = deliver_file, .done = (link_callback)done, .data = data}, "file",
              &text, data_fd);
+}
+
+static void put_port(struct buf *text, const struct jail_port *port) {
+    char words[JAIL_PORT_TEXT_BYTES];
+    jail_port_print(port, words);
+    wire_put_pair(text, "way", jail_port_way_name(port->way));
+    wire_put_pair(text, "text", words);
+}
+
+void link_publish(struct launcher_link *link, int peer_fd, const char *set, const struct jail_port *port,
+                  unsigned inside, link_port_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, set);
+    put_port(&text, port);
+    wire_put_number(&text, "inside", inside);
+    link_ask(link, &(struct link_call){.deliver = deliver_port, .done = (link_callback)done, .data = data}, "publish",
+             &text, peer_fd);
+}
+
+void link_serve(struct launcher_link *link, const char *set, const struct jail_port *port, const char *node,
+                const struct jail_port_bounds *bounds, link_port_fn done, void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, set);
+    put_operand(&text, node);
+    put_port(&text, port);
+    wire_put_number(&text, "connections", bounds->connections);
+    wire_put_number(&text, "rate", bounds->rate);
+    link_ask(link, &(struct link_call){.deliver = deliver_port, .done = (link_callback)done, .data = data}, "serve",
+             &text, -1);
+}
+
+void link_unpublish(struct launcher_link *link, const char *set, const struct jail_port *port, link_done_fn done,
+                    void *data) {
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    put_operand(&text, set);
+    if (port) put_port(&text, port);
+    ask_done(link, "unpublish", &text, done, data);
 }
 
 void link_shutdown(struct launcher_link *link, link_done_fn done, void *data) {

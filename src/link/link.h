@@ -5,7 +5,7 @@
 
 #include <uv.h>
 
-#include "jail/jail.h"
+#include "jail/ports.h"
 
 struct link_node {
     const char *name;
@@ -43,10 +43,18 @@ struct link_equipment {
     const struct jail_egress *egress; /* NULL: no egress */
 };
 
+/* A published port or a connection to a service, as the launcher has it. */
+struct link_port {
+    const char *set; /* the sandbox's id; "" in answers */
+    struct jail_port port;
+    int page_fd; /* the receiver's, to be read only: struct jail_port_page; -1: it is not served */
+};
+
 struct link_handler {
     void (*up)(void *data, const struct jail_features *features); /* connected; known nodes have been told before */
     void (*down)(void *data);
     void (*node)(void *data, const struct link_node *node); /* one that runs already */
+    void (*port)(void *data, const struct link_port *port); /* one that there is already; may be NULL */
     void (*violation)(void *data, const struct link_violation *violation);
 };
 
@@ -65,6 +73,7 @@ struct link_volume {
 };
 /* error set: there are none. */
 typedef void (*link_volumes_fn)(void *data, const struct link_volume *volumes, size_t count, const struct error *error);
+typedef void (*link_port_fn)(void *data, const struct link_port *port, const struct error *error);
 typedef void (*link_signature_fn)(void *data, uint64_t signature, const struct error *error);
 
 /* Dial $home/launcher.sock, and again whenever it goes away. Every request gets exactly one answer, E_LAUNCHER when the
@@ -145,6 +154,18 @@ struct link_file {
 typedef void (*link_file_fn)(void *data, int fd, const struct error *error); /* fd -1: nothing came */
 void link_file(struct launcher_link *link, const char *node, const struct link_file *file, int data_fd,
                link_file_fn done, void *data);
+/* Take the host's side of a port with the rights of the process at the other end of peer_fd: bind it, or find the
+   service. It is the set's, a sandbox's, until it is unpublished; a number that was to be any free one is told. inside
+   is a connection's place among those that have names, from 1; 0 without a name. E_CONFLICT: it is taken; E_EXISTS: the
+   set has it already. */
+void link_publish(struct launcher_link *link, int peer_fd, const char *set, const struct jail_port *port,
+                  unsigned inside, link_port_fn done, void *data);
+/* Have a forwarder serve it to this node, as long as that lives. E_NOT_FOUND: it is to be published again. */
+void link_serve(struct launcher_link *link, const char *set, const struct jail_port *port, const char *node,
+                const struct jail_port_bounds *bounds, link_port_fn done, void *data);
+/* Port NULL: all of the set. Done when they are free. */
+void link_unpublish(struct launcher_link *link, const char *set, const struct jail_port *port, link_done_fn done,
+                    void *data);
 /* Kill every node and end the launcher after the daemon has gone. */
 void link_shutdown(struct launcher_link *link, link_done_fn done, void *data);
 

@@ -60,7 +60,9 @@ struct toolchain_place {
 /* E_TOOLCHAIN says what is missing. */
 int toolchain_find(const struct toolchain_place *place, const char *agent_dir, uint32_t agent_stamp,
                    struct toolchain *ret, struct error *reterr);
-/* The same of a user's own, whose folders are open. Blocking, and the files are a stranger's: for the thread pool. */
+/* E_TOOLCHAIN: the VM or the Elixir that was found is there no more. Blocking. */
+int toolchain_check_files(const struct toolchain *toolchain, struct error *reterr);
+/* The first of a user's own, whose folders are open. Blocking, and the files are a stranger's: for the thread pool. */
 struct toolchain_folders {
     int otp_fd, elixir_fd; /* -1: without Elixir */
     uid_t owner;
@@ -119,6 +121,7 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     uint64_t heartbeat_deadline_ms;
     uint64_t boot_deadline_ms;
     uint64_t grace_ms;
+    unsigned cores;              /* of the machine; 0: one */
     bool cannot_yield;           /* the launcher said that nodes can't here */
     bool ending;                 /* wait for no launcher any more: the next daemon buries what is left */
     struct map nodes;            /* every living node by name; node.c keeps it */
@@ -154,6 +157,7 @@ struct node_spec {
     const struct node_app *apps;
     size_t app_count;
     json_t *env;                      /* of the application: an object of text, or NULL */
+    bool has_loopback;                /* although its profile has no network */
     bool elixir;                      /* start Elixir and its logger before it is ready */
     const struct jail_host *resolved; /* what the names that the profile lists stand for */
     size_t resolved_count;
@@ -283,6 +287,8 @@ void node_limit(struct node *node, const struct jail_limits *limits, link_done_f
 void node_set_resolved(struct node *node, const struct jail_host *hosts, size_t count, link_done_fn done, void *data);
 /* Entries of the table of processes that a VM with this limit is booted with, which can't grow. */
 uint64_t node_process_table(uint64_t processes);
+/* How many schedulers a VM with these limits is booted with. */
+uint64_t node_schedulers(const struct node_host *host, const struct jail_limits *limits);
 /* Whether a VM that was booted with some limits can be held to others. */
 bool node_limits_fit(const struct jail_limits *limits, const struct jail_limits *booted);
 void node_violation(struct node *node, const struct link_violation *violation); /* the launcher's word, handed on */

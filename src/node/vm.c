@@ -124,14 +124,30 @@ static void add_rebar3(struct draft *draft, const struct toolchain *toolchain) {
 
 /* An application's VM is tuned to be small; it serves one application, and its cgroup bounds it. Schedulers that spin
    while they wait would burn the CPU of other nodes. */
-static const char *const application_flags[] = {"-S",        "1:1",  "-SDcpu",   "1:1",   "-SDio", "1",     "-A",
-                                                "1",         "-Q",   "1024",     "-hpds", "1",     "-sbwt", "none",
-                                                "-sbwtdcpu", "none", "-sbwtdio", "none",  NULL};
+static const char *const application_flags[] = {"-SDcpu",    "1:1",  "-SDio",    "1",    "-A",    "1",
+                                                "-Q",        "1024", "-hpds",    "1",    "-sbwt", "none",
+                                                "-sbwtdcpu", "none", "-sbwtdio", "none", NULL};
 /* A compiler's reads and writes each go to another thread and back: spinning for a moment spares it a sleep. */
 static const char *const compiler_flags[] = {"-S",        "2:2",  "-SDcpu",   "1:1",        "-SDio",
                                              "1",         "-A",   "1",        "-sbwt",      "very_short",
                                              "-sbwtdcpu", "none", "-sbwtdio", "very_short", NULL};
 static const char *const common_flags[] = {"-fnu", "-Bi", NULL};
+
+/* A process runs on one scheduler at a time, and a scheduler on one core: one for each core that the CPU limit pays
+   for. */
+static uint64_t schedulers_wanted(const struct jail_limits *limits) {
+    enum { SCHEDULERS_MAX = 64, TASKS_EACH = 4 /* of the node's OS tasks, a quarter at most are schedulers */ };
+    uint64_t wanted = limits->cpu_percent ? (limits->cpu_percent + 99) / 100 : SCHEDULERS_MAX;
+    uint64_t max = SCHEDULERS_MAX;
+    if (limits->os_tasks && limits->os_tasks / TASKS_EACH < max) max = limits->os_tasks / TASKS_EACH;
+    if (wanted > max) wanted = max;
+    return wanted > 0 ? wanted : 1;
+}
+
+uint64_t node_schedulers(const struct node_host *host, const struct jail_limits *limits) {
+    uint64_t wanted = schedulers_wanted(limits);
+    return wanted < host->cores ? wanted : host->cores ? host->cores : 1;
+}
 
 uint64_t node_process_table(uint64_t processes) {
     enum { TABLE_MIN = 2048, VM_OWN = 1024 };
@@ -142,12 +158,16 @@ bool node_limits_fit(const struct jail_limits *limits, const struct jail_limits 
     bool files_fit =
         !booted->file_size_bytes || (limits->file_size_bytes && limits->file_size_bytes <= booted->file_size_bytes);
     return files_fit && limits->descriptors <= booted->descriptors &&
+           schedulers_wanted(limits) == schedulers_wanted(booted) &&
            node_process_table(limits->processes) <= node_process_table(booted->processes);
 }
 
-static void add_process_table(struct draft *draft, uint64_t processes) {
+static void add_sizes(struct draft *draft, const struct node_host *host, const struct jail_limits *limits) {
+    unsigned long long schedulers = node_schedulers(host, limits), processes = node_process_table(limits->processes);
+    add_argument(draft, "-S");
+    add_argument(draft, keep_text(draft, "%llu:%llu", schedulers, schedulers));
     add_argument(draft, "-P");
-    add_argument(draft, keep_text(draft, "%llu", (unsigned long long)node_process_table(processes)));
+    add_argument(draft, keep_text(draft, "%llu", processes));
 }
 
 static void add_vm_arguments(struct draft *draft, const struct toolchain *toolchain, const char *const *flags,
@@ -208,7 +228,7 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
     add_application_env(draft, spec->env);
     static const char *const boot[] = {"-boot", "/sandbox/boot/node", "-noshell", "-noinput", "-user", "sbx_io", NULL};
     add_argument(draft, "beam.smp");
-    if (spec->kind != NODE_COMPILER) add_process_table(draft, spec->limits.processes);
+    if (spec->kind != NODE_COMPILER) add_sizes(draft, host, &spec->limits);
     add_vm_arguments(draft, spec->toolchain, spec->kind == NODE_COMPILER ? compiler_flags : application_flags, boot);
     /* Places for what is mounted later. */
     static const char *const app_places[] = {"/app", NULL}, *const project_places[] = {"/src", NULL};
@@ -219,6 +239,7 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
         .limits = spec->limits,
         .resolved = spec->resolved,
         .resolved_count = spec->resolved_count,
+        .has_loopback = spec->has_loopback,
         .directories = directories,
         .data_volume = spec->data_volume,
         .takes_volumes = spec->kind == NODE_APPLICATION,

@@ -18,6 +18,7 @@ enum {
     PATHS_MAX_ENTRIES = 256,
     RETRIES_MAX = 10,
     PROBATION_MAX_MS = 3600000,
+    SETTLE_MAX_MS = 60000,
     TAIL_MAX_LINES = 1000000,
     GREP_MAX_BYTES = 256,
     AUDIT_MAX_RECORDS = 10000,
@@ -31,6 +32,7 @@ enum {
     ENV_FILES_MAX_ENTRIES = 8,
     FILE_PIECE_BYTES = 256 * 1024, /* as in jail/files.h */
     VOLUMES_MAX_ENTRIES = 8,       /* as in core/volumes/volumes.h */
+    PORTS_MAX_ENTRIES = 32, /* as in jail/ports.h */
 };
 
 _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can be given at once");
@@ -101,6 +103,18 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
          .summary = "the environment of a Mix project, or the profile of a rebar3 one; by default the project's own"}, \
         COMPILE_BOUNDS_PARAMS
 
+/* What of the host's network it has. */
+#define PORT_PARAMS                                                                                                    \
+    {.name = "publish",                                                                                                \
+     .type = OP_TEXTS,                                                                                                 \
+     .max = PORTS_MAX_ENTRIES,                                                                                         \
+     .summary = "publish a port: PORT, [ADDRESS:]HOST_PORT:PORT[/udp] or unix:PATH:PORT; /proxy1 or /proxy2 at the "   \
+                "end tell servers their clients"},                                                                     \
+    {                                                                                                                  \
+        .name = "connect", .type = OP_TEXTS, .max = PORTS_MAX_ENTRIES,                                                 \
+        .summary = "let it reach a service of the host: PORT, [NAME=]ADDRESS:PORT or [NAME=]unix:PATH[:PORT]"          \
+    }
+
 /* What a sandbox is made with, whatever runs in it. */
 #define VM_PARAMS                                                                                                      \
     {.name = "profile", .type = OP_NAME, .fallback = "\"medium\"", .summary = "the security profile"},                 \
@@ -134,7 +148,7 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
          .type = OP_FILES,                                                                                             \
          .max = CONFIGS_MAX_ENTRIES,                                                                                   \
          .summary = "a sys.config or runtime.exs, evaluated in the sandbox before the application starts"},            \
-    {                                                                                                                  \
+        PORT_PARAMS, {                                                                                                 \
         .name = "require", .type = OP_TEXTS, .max = REQUIRE_MAX_ENTRIES,                                               \
         .summary = "refuse when this guarantee can't be given"                                                         \
     }
@@ -142,7 +156,12 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
 /* The same, with the application that is started, whether it is created or just run. */
 #define SANDBOX_PARAMS                                                                                                 \
     {.name = "supervisor", .type = OP_MODULE, .summary = "start this supervisor module"},                              \
-        {.name = "app", .type = OP_NAME, .summary = "start this application"}, VM_PARAMS
+        {.name = "app", .type = OP_NAME, .summary = "start this application"},                                         \
+        {.name = "with_sources",                                                                                       \
+         .type = OP_BOOLEAN,                                                                                           \
+         .fallback = "false",                                                                                          \
+         .summary = "have the sources of all applications in their folders too, such as code:lib_dir(APP, src)"},      \
+        VM_PARAMS
 
 #define WATCH_PATTERN_PARAMS                                                                                           \
     {.name = "watch_ignore",                                                                                           \
@@ -165,7 +184,7 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
 #define LANGUAGE_PARAM                                                                                                 \
     {                                                                                                                  \
         .name = "language", .type = OP_CHOICE, .flag = "lang", .choices = "elixir|erlang",                             \
-        .summary = "the expression's language; the project's own by default"                                           \
+        .summary = "the language of expressions; the project's own by default"                                         \
     }
 
 #define FOLLOW_PARAM                                                                                                   \
@@ -177,6 +196,12 @@ static const struct op_param create_params[] = {
     SANDBOX_PARAMS,
     WATCH_PARAMS,
     {.name = "restart", .type = OP_RESTART, .fallback = "\"never\"", .summary = "what to do when it ends"},
+    {.name = "settle_ms",
+     .type = OP_DURATION,
+     .flag = "settle",
+     .min = 0,
+     .max = SETTLE_MAX_MS,
+     .summary = "how long it must run to be created; by default as the setting `settle` says, for a build that is new"},
     {.name = "timing", .type = OP_BOOLEAN, .fallback = "false", .summary = "tell how long each step took"},
 };
 
@@ -193,11 +218,7 @@ static const struct op_param run_params[] = {
      .max = ARGS_MAX_ENTRIES,
      .summary = "what the program gets: the script, or main/1 of an escript or an Erlang file; -- goes before words "
                 "with a dash"},
-    {.name = "code",
-     .type = OP_TEXT,
-     .min = 1,
-     .max = CODE_MAX_BYTES,
-     .summary = "a script of Elixir's instead of a path"},
+    {.name = "code", .type = OP_TEXT, .min = 1, .max = CODE_MAX_BYTES, .summary = "an Elixir script instead of a path"},
     {.name = "file", .type = OP_NAME, .summary = "the name the code goes by, such as hello.exs"},
     SANDBOX_PARAMS,
     WATCH_PARAMS,
@@ -281,7 +302,7 @@ static const struct op_param eval_params[] = {
          .type = OP_CHOICE,                                                                                            \
          .choices = "wait|refuse|kill",                                                                                \
          .fallback = "\"wait\"",                                                                                       \
-         .summary = "when a process still uses the code that would go"},                                               \
+         .summary = "what to do when a process still runs code that the reload would remove"},                         \
         {.name = "probation_ms",                                                                                       \
          .type = OP_DURATION,                                                                                          \
          .flag = "probation",                                                                                          \
@@ -301,7 +322,7 @@ static const struct op_param eval_params[] = {
          .fallback = "5000",                                                                                           \
          .min = 1,                                                                                                     \
          .max = PROBATION_MAX_MS,                                                                                      \
-         .summary = "how long to wait for one that uses the code that would go"},                                      \
+         .summary = "how long to wait for a process that still runs code that the reload would remove"},               \
         {.name = "migrate_timeout_ms",                                                                                 \
          .type = OP_DURATION,                                                                                          \
          .flag = "migrate-timeout",                                                                                    \
@@ -379,7 +400,6 @@ static const struct op_param watch_params[] = {
     {.name = "action",
      .type = OP_CHOICE,
      .flags = OP_REQUIRED | OP_POSITIONAL,
-     .flag = "on|off|status",
      .choices = "on|off|status",
      .summary = "turn it on or off, or tell how it is doing"},
     WATCH_PATTERN_PARAMS,
@@ -512,7 +532,7 @@ static const struct op_param audit_params[] = {
      .min = 1,
      .max = AUDIT_MAX_RECORDS,
      .fallback = "1000",
-     .summary = "at most so many of the past, the newest"},
+     .summary = "at most this many records of the past, the newest"},
     {.name = "sandbox_id", .type = OP_ID, .flag = "sandbox", .summary = "only this sandbox's"},
     {.name = "op", .type = OP_NAME, .summary = "only this operation"},
     {.name = "uid", .type = OP_INTEGER, .min = 0, .max = UINT32_MAX, .summary = "only this user's"},
@@ -536,12 +556,12 @@ static const struct op_param logs_params[] = {
     {.name = "level",
      .type = OP_CHOICE,
      .choices = "debug|info|notice|warning|error|critical|alert|emergency",
-     .summary = "only what was logged at this level or a graver one"},
+     .summary = "only what was logged at this level or a more severe one"},
     {.name = "grep",
      .type = OP_TEXT,
      .min = 1,
      .max = GREP_MAX_BYTES,
-     .summary = "only what has this text in it, in capitals or not"},
+     .summary = "only what has this text in it, in upper or lower case"},
     {.name = "since_ms",
      .type = OP_DURATION,
      .flag = "since",
@@ -550,8 +570,8 @@ static const struct op_param logs_params[] = {
      .summary = "only what is no older than this, such as 10m"},
     {.name = "stream",
      .type = OP_CHOICE,
-     .choices = "output|log|vm",
-     .summary = "only what was printed, logged, or said by the VM itself"},
+     .choices = "output|log|vm|service",
+     .summary = "only what was printed, logged, said by the VM itself, or said of it by the service"},
 };
 
 /* Over HTTP a look is one answer; the command line asks again and again. */
@@ -582,13 +602,33 @@ static const struct op_param limits_params[] = {
      .summary = "a limit to change: VALUE, :POLICY or VALUE:POLICY"},
 };
 
+static const struct op_param publish_params[] = {
+    ID_PARAM(0),
+    {.name = "ports",
+     .type = OP_WORDS,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .flag = "port",
+     .max = PORTS_MAX_ENTRIES,
+     .summary = "as for `create --publish`"},
+};
+
+static const struct op_param unpublish_params[] = {
+    ID_PARAM(0),
+    {.name = "ports",
+     .type = OP_WORDS,
+     .flags = OP_REQUIRED | OP_POSITIONAL,
+     .flag = "port",
+     .max = PORTS_MAX_ENTRIES,
+     .summary = "as they were published, or their ports on the host"},
+};
+
 static const struct op_param top_params[] = {
     {.name = "id", .type = OP_ID, .flags = OP_POSITIONAL, .summary = "this sandbox's processes; all sandboxes without"},
     {.name = "by",
      .type = OP_CHOICE,
      .choices = "memory|queue|reductions",
      .fallback = "\"memory\"",
-     .summary = "who has most of it comes first"},
+     .summary = "what to sort by, the most first"},
     {.name = "count",
      .type = OP_INTEGER,
      .fallback = "20",

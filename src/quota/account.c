@@ -212,7 +212,7 @@ static int refuse(const struct quotas *quotas, const struct account *account, en
 }
 
 int quotas_take(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t amount, struct error *reterr) {
-    if (!quotas) return 0;
+    if (!quotas || amount == 0) return 0;
     struct account *account = open_account(quotas, uid);
     if (!account) return error_set(reterr, E_NO_MEMORY, "no memory for quotas");
     uint64_t limit = quotas_is_bound(quotas, uid) ? limit_of(quotas, account, quota) : QUOTA_UNLIMITED;

@@ -31,6 +31,7 @@ enum quota_unit { QUOTA_COUNT, QUOTA_BYTES, QUOTA_PERCENT, QUOTA_BYTES_PER_MINUT
       "sum of the CPU limits of its sandboxes; one without a limit counts as every core of the machine")               \
     X(COMPILERS, "compilers", HELD, COUNT, 4, "compilations at once; more of them wait their turn")                    \
     X(PROJECTS, "projects", HELD, COUNT, 32, "projects that are open: being compiled, checked or reloaded")            \
+    X(PORTS, "ports", HELD, COUNT, 64, "published ports, and services that sandboxes connect to")                      \
     X(LOG, "log", RATE, BYTES_PER_MINUTE, 16 << 20, "bytes in daemon.log and in the audit trail, each minute")
 
 enum quota {
@@ -131,7 +132,7 @@ bool quotas_is_fair(const struct quotas *quotas, uid_t uid, const struct share *
 void quotas_introduce(struct quotas *quotas, const struct quota_identity *identity);
 bool quotas_in_group(const struct quotas *quotas, uid_t uid, gid_t gid);
 
-/* E_LIMIT says which quota is used up; nothing is taken then. */
+/* E_LIMIT says which quota is used up; nothing is taken then. Nothing may always be taken, of what was lowered too. */
 int quotas_take(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t amount, struct error *reterr);
 /* Whether or not there is room: for what is there already. */
 void quotas_count(struct quotas *quotas, uid_t uid, enum quota quota, uint64_t amount);

@@ -132,6 +132,10 @@ static struct launcher *make_launcher(unsigned kind) {
     choose_cgroups(&launcher->cgroups, kind);
     launcher->nodes.items = calloc(JAIL_NODES_MAX, sizeof *launcher->nodes.items);
     launcher->projects = calloc(JAIL_PROJECTS_MAX, sizeof *launcher->projects);
+    launcher->ports.items = calloc(JAIL_PORTS_OF_LAUNCHER, sizeof *launcher->ports.items);
+    check(launcher->ports.items && jail_port_ranges_parse(JAIL_PUBLISH_DEFAULT, &launcher->publish_ranges, NULL) == 0 &&
+              jail_port_ranges_parse(JAIL_CONNECT_DEFAULT, &launcher->connect_ranges, NULL) == 0,
+          "ports");
     launcher->loop.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     check(launcher->nodes.items && launcher->projects && launcher->loop.epoll_fd >= 0, "memory");
     return launcher;

@@ -20,6 +20,12 @@ is_fresh() {
     [ -d "$seed" ] && [ -z "$(find "$build/bin" "$build/lib" "$build/tests/integration/victim_project" -newer "$seed" -print -quit)" ]
 }
 
+compile() {
+    words=$("$build/bin/sandbox" --home "$home" compile "$1" 2>&1) && return
+    printf '%s: %s\n' "$1" "$words" >&2
+    return 1
+}
+
 make() {
     build=$1
     is_fresh || [ "$(id -u)" != 0 ] && exit 0
@@ -27,11 +33,20 @@ make() {
     scratch=$(mktemp -d)
     chmod 711 "$scratch"
     home=$scratch/home
+    "$build/bin/sandbox" --home "$home" list >/dev/null # the service is there before several would start it
+    children=
     for project in "$examples_folder"/* "$build"/tests/integration/victim_project "$build"/tests/integration/compiled; do
-        "$build/bin/sandbox" --home "$home" compile "$project" >/dev/null 2>&1 &
+        compile "$project" &
+        children="$children $!"
     done
-    wait
+    is_whole=yes
+    for child in $children; do wait "$child" || is_whole=no; done
     "$build/bin/sandbox" --home "$home" shutdown
+    if [ $is_whole = no ]; then
+        rm -rf "$scratch"
+        echo "$0: the tests compile each example anew" >&2
+        exit 1
+    fi
     mkdir -m 700 "$seed" "$seed/store"
     cp -a "$home/toolchain" "$seed/"
     cp -a "$home/store/builds" "$home/store/cache" "$home/store/boot_id" "$seed/store/"

@@ -425,6 +425,69 @@ static void a_new_vm_follows_where_the_policy_says_so(void **state) {
     set_limit(world, "a", "message_queue", "1000:kill_process");
 }
 
+/* ---- what a limit killed ---- */
+
+static void assert_told(const json_t *sandbox) {
+    const char *detail = json_string_value(json_object_get(json_object_get(sandbox, "last_error"), "detail"));
+    if (!detail || !strstr(detail, "its limit on processes killed ")) fail_msg("%s", detail ? detail : "no error");
+    if (!strstr(detail, " of 50; --limit processes=N gives it more")) fail_msg("%s", detail);
+}
+
+/* A server with more processes than it may have runs without some of them, and its owner has to hear of it. */
+static void what_a_limit_killed_is_told(void **state) {
+    struct world *world = *state;
+    world_file(world, "crowd/src/crowd.app.src", "{application, crowd, [{vsn, \"1\"}, {mod, {crowd, []}}]}.\n");
+    world_file(world, "crowd/src/crowd.erl",
+               "-module(crowd).\n-export([start/2, stop/1, init/1]).\n"
+               "start(_, _) -> [spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 100)],\n"
+               "    supervisor:start_link(?MODULE, []).\nstop(_) -> ok.\ninit([]) -> {ok, {#{}, []}}.\n");
+    json_t *created = world_op(world, "create", "{s:s, s:s, s:i}", "id", "crowd", "source", world_path(world, "crowd"),
+                               "processes", 50);
+    json_t *info = world_info(world, "crowd");
+    json_t *logs = world_op(world, "logs", "{s:s, s:s}", "id", "crowd", "stream", "service");
+    assert_told(created);
+    assert_told(info);
+    assert_string_equal(json_string_value(json_object_get(info, "status")), "running");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(logs, 0), "level")), "warning");
+    json_decref(logs);
+    json_decref(info);
+    json_decref(created);
+    world_destroy(world, "crowd");
+}
+
+/* ---- schedulers ---- */
+
+static json_int_t schedulers_of(struct world *world, const char *id) {
+    json_t *info = world_info(world, id);
+    CLEANUP_FREE char *inside = world_eval_text(world, id, NULL, "erlang:system_info(schedulers_online)");
+    json_int_t told = json_integer_value(json_object_get(info, "schedulers"));
+    assert_int_equal(strtol(inside, NULL, 10), told);
+    json_decref(info);
+    return told;
+}
+
+static void create_with_cpu(struct world *world, const char *id, const char *profile, const char *cpu) {
+    world_do(world, "create", "{s:s, s:s, s:s, s:{s:s}}", "id", id, "source", EXAMPLES "/counter_erl", "profile",
+             profile, "limit", "cpu", cpu);
+}
+
+/* Whether or not its VM was booted ahead, and a restart follows a limit that was changed. */
+static void a_vm_has_a_scheduler_for_each_core_it_may_use(void **state) {
+    struct world *world = *state;
+    json_int_t cores = sysconf(_SC_NPROCESSORS_ONLN), two = cores < 2 ? 1 : 2;
+    assert_int_equal(schedulers_of(world, "a"), 1);
+    create_with_cpu(world, "two", "medium", "150%");
+    assert_int_equal(schedulers_of(world, "two"), two);
+    create_with_cpu(world, "many", "low", "102400%");
+    assert_in_range(schedulers_of(world, "many"), two, cores);
+    set_limit(world, "two", "cpu", "100%");
+    assert_int_equal(schedulers_of(world, "two"), two);
+    json_decref(world_op(world, "restart", "{s:s}", "id", "two"));
+    assert_int_equal(schedulers_of(world, "two"), 1);
+    world_destroy(world, "two");
+    world_destroy(world, "many");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stats_tell_what_is_used),
@@ -432,6 +495,8 @@ int main(void) {
         cmocka_unit_test(nearness_to_a_limit_is_an_event),
         cmocka_unit_test(unread_data_is_held_at_the_limit),
         cmocka_unit_test(limits_are_changed_while_it_runs),
+        cmocka_unit_test(what_a_limit_killed_is_told),
+        cmocka_unit_test(a_vm_has_a_scheduler_for_each_core_it_may_use),
         cmocka_unit_test(each_limit_holds_under_attack),
         cmocka_unit_test(what_the_kernel_holds_is_an_error_inside),
         cmocka_unit_test(files_are_counted_wherever_they_are_empty),

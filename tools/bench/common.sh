@@ -5,7 +5,7 @@
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 build=$(cd "${1:-$root/build}" && pwd)
 # Nodes that are booted ahead of time would disturb what is measured.
-export SANDBOX_WARM_NODES=0
+export SANDBOX_WARM_NODES=0 SANDBOX_SETTLE=0
 
 # A home that lasts lies on a disk that lasts. The service runs as a user of its own and has to reach it and the projects.
 work=$(mktemp -d "/var/tmp/$(basename "$0" .sh).XXXXXX")

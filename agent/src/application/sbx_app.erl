@@ -5,6 +5,12 @@
 -export([start_link/0, start/1, facts/0, gave_up/2]).
 -export([init/0]).
 
+%% A start that goes wrong in so long a time has failed. It is waited for only where something tells that it
+%% may: an error was logged, or a limit reached.
+-define(FIRST_MS, 1000).
+%% How long the application may be busy after its start before it counts as started.
+-define(BUSY_MAX_MS, 50).
+
 -record(tree, {
     app = nil :: atom(),
     supervisor = nil :: module() | nil,
@@ -93,10 +99,8 @@ watch(#tree{supervisor_pid = Top} = Tree) ->
         {?MODULE, {start, _Args}, From, Reference} ->
             From ! {Reference, sbx_call:failure(conflict, "an application runs already", [])},
             watch(Tree);
-        {?MODULE, {gave_up, Supervisor, Text, true}} ->
-            watch(Tree#tree{gave_up = {Supervisor, Text}, cause = Text});
-        {?MODULE, {gave_up, Supervisor, Text, false}} ->
-            watch(Tree#tree{gave_up = {Supervisor, Text}});
+        {?MODULE, {gave_up, _, _, _} = GaveUp} ->
+            watch(noted(GaveUp, Tree));
         {'DOWN', _Monitor, process, Top, Reason} when is_pid(Top) ->
             publish(stopped, Tree#tree{app_pid = nil, supervisor_pid = nil}),
             sbx_outbox:put(stopped, ended(Reason, Tree)),
@@ -104,6 +108,9 @@ watch(#tree{supervisor_pid = Top} = Tree) ->
         _Stray ->
             watch(Tree)
     end.
+
+noted({gave_up, Supervisor, Text, true}, Tree) -> Tree#tree{gave_up = {Supervisor, Text}, cause = Text};
+noted({gave_up, Supervisor, Text, false}, Tree) -> Tree#tree{gave_up = {Supervisor, Text}}.
 
 %% A supervisor that gives up exits as one that was asked to stop. Where reports don't tell, an exit
 %% of the supervisor without a request of the daemon counts as giving up.
@@ -125,11 +132,13 @@ cause(Text, Cause) -> <<Text/binary, "; ", Cause/binary>>.
 %% Starting
 
 start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixir} = Args) ->
+    Errors = sbx_log:errors(),
     Modules = add_code(Apps),
     Names = lists:map(fun load_spec/1, Apps),
     publish(starting, #tree{modules = Modules}),
     try
         ok = set_environment(maps:get(env, Args, [])),
+        ok = set_hosts(maps:get(hosts, Args, [])),
         ok = ready_language(Elixir),
         %% The limits come first: configuration may be code.
         ok = sbx_limit:set(maps:get(processes, Args, nil)),
@@ -140,7 +149,8 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
         _ = is_pid(Top) andalso monitor(process, Top),
         Whole = Tree#tree{modules = Modules, is_supervisor = is_supervisor(Top)},
         publish(running, Whole),
-        {{ok, with_states(Args, Top, maps:remove(state, facts(running, Whole)))}, Whole}
+        Told = with_states(Args, Top, maps:remove(state, facts(running, Whole))),
+        {{ok, Told}, settled(maps:get(settle_ms, Args, nil), Errors, Whole)}
     catch
         throw:{start, Text} ->
             publish(idle, #tree{}),
@@ -151,6 +161,40 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
             publish(idle, #tree{}),
             {sbx_call:failure(start, "~ts", [erl_error:format_exception(Class, Reason, Stack)]), none}
     end.
+
+%% The application is watched for SettleMs at least; `nil`: not at all.
+settled(nil, _Errors, Tree) ->
+    Tree;
+settled(SettleMs, Errors, Tree) ->
+    Begun = now_ms(),
+    IsOver = sbx_limit:look() =:= over,
+    settle(Begun, SettleMs, fun() -> IsOver orelse sbx_log:errors() > Errors end, Tree).
+
+settle(Begun, SettleMs, IsTroubled, #tree{supervisor_pid = Top} = Tree) ->
+    MustWait = must_wait(now_ms() - Begun, SettleMs, IsTroubled),
+    receive
+        {?MODULE, {gave_up, _, _, _} = GaveUp} -> settle(Begun, SettleMs, IsTroubled, noted(GaveUp, Tree));
+        {'DOWN', _Monitor, process, Top, Reason} = Down when is_pid(Top) -> ended_early(ended(Reason, Tree), Down, Tree)
+    after case MustWait of true -> 1; false -> 0 end ->
+        case MustWait of
+            true -> settle(Begun, SettleMs, IsTroubled, Tree);
+            false -> Tree
+        end
+    end.
+
+must_wait(PassedMs, SettleMs, _IsTroubled) when PassedMs < SettleMs -> true;
+must_wait(PassedMs, _SettleMs, _IsTroubled) when PassedMs >= ?FIRST_MS -> false;
+must_wait(PassedMs, _SettleMs, IsTroubled) -> PassedMs < ?BUSY_MAX_MS andalso is_busy() orelse IsTroubled().
+
+%% One that has done its work is no failure, and is told as any other end.
+ended_early(#{reason := crash, text := Text}, _Down, _Tree) ->
+    fail("it ended as soon as it had started: ~ts", [Text]);
+ended_early(_Stopped, Down, Tree) ->
+    self() ! Down,
+    Tree.
+
+is_busy() ->
+    erlang:statistics(run_queue) > 0.
 
 %% For a task of Mix nothing is started, and Mix decides what is configured.
 configure(#{mix := true} = Args) -> sbx_mix_task:prepare(Args);
@@ -200,6 +244,16 @@ load_spec(#{name := Written, dir := Dir}) ->
     Name = binary_to_atom(Written),
     ok = sbx_spec:load(Name, filename:join([Dir, "ebin", <<Written/binary, ".app">>])),
     Name.
+
+%% Services that the sandbox may connect to, by the names that it was given for them.
+set_hosts(Hosts) ->
+    lists:foreach(
+        fun({Name, Address}) ->
+            {ok, Parsed} = inet:parse_address(unicode:characters_to_list(Address)),
+            ok = inet_db:add_host(Parsed, [unicode:characters_to_list(Name)])
+        end,
+        Hosts
+    ).
 
 %% A pooled node was started without the application's environment variables.
 set_environment(Env) ->
@@ -330,6 +384,9 @@ module(Name) ->
 
 written(nil) -> nil;
 written(Name) -> atom_to_binary(Name).
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).
 
 -spec fail(io:format(), [term()]) -> no_return().
 fail(Format, Arguments) ->

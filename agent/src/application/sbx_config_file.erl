@@ -28,7 +28,7 @@ language(Name) ->
         _Other -> erlang
     end.
 
-%% Code of a file may exit, or be killed for what it uses, and its process with it.
+%% The file's code may exit, or be killed for the memory that it uses, and ends its process then.
 in_process(Fun) ->
     {Pid, Monitor} = spawn_monitor(fun() -> exit({?MODULE, Fun()}) end),
     receive
@@ -59,8 +59,8 @@ evaluate(erlang, _Env, {_Owner, {Name, Text}}, Config) ->
         {error, {Line, _Module, _Words}, _End} -> {failed, words("~ts:~b: the syntax is wrong", [Name, Line])}
     end.
 
-%% ${NAME} and ${NAME:-default}, as relx has them replaced when a release starts. What a variable holds is
-%% not looked at again.
+%% Replaces ${NAME} and ${NAME:-default}, as relx does when a release starts. A variable's value may hold
+%% `${` itself: it is not replaced again.
 with_variables(Text) ->
     try
         {ok, replaced(Text, re:run(Text, ?VARIABLE, [global, {capture, all, index}, unicode]))}
@@ -104,7 +104,7 @@ is_entry({App, Values}) when is_atom(App), is_list(Values) ->
 is_entry(_Other) ->
     false.
 
-%% As the VM does: a key's value is taken whole.
+%% Merges as the VM does: a later value replaces all of an earlier one.
 over({App, Values}, Config) ->
     Before = proplists:get_value(App, Config, []),
     Merged = lists:foldl(fun({Key, _} = Value, All) -> lists:keystore(Key, 1, All, Value) end, Before, Values),

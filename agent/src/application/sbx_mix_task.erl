@@ -5,11 +5,11 @@
 
 -export([prepare/1, run/1, main/0, configure/1]).
 
-%% What the daemon handed in at the start, for the time when a task asks for the configuration.
+%% The daemon's arguments of the start, kept until a task asks for the configuration.
 -define(GIVEN, {?MODULE, given}).
 -define(TREE, {?MODULE, tree}).
 
-%% Tasks that have run, as far as Mix knows.
+%% Mix takes the tasks of these three lists for done.
 -define(COMPILING, [
     <<"compile">>, <<"compile.all">>, <<"compile.yecc">>, <<"compile.leex">>, <<"compile.erlang">>, <<"compile.elixir">>,
     <<"compile.app">>, <<"compile.protocols">>, <<"deps.compile">>, <<"deps.precompile">>
@@ -17,14 +17,15 @@
 -define(CHECKING, [<<"loadconfig">>, <<"loadpaths">>, <<"deps.loadpaths">>, <<"deps.check">>, <<"archive.check">>]).
 -define(FETCHING, [<<"deps.get">>, <<"deps.update">>, <<"local.hex">>, <<"local.rebar">>, <<"archive.install">>]).
 
-%% Instead of starting an application: all is there, and the configuration is what the project was
-%% compiled with. Mix evaluates what belongs to run time once a task wants it.
+%% Takes the place of the application's start: the node is configured as the project was when it was
+%% compiled. The configuration of run time is evaluated once a task asks for it.
 -spec prepare(map()) -> ok.
 prepare(Args) ->
     persistent_term:put(?GIVEN, maps:with([config, files, env, mix_env, apps], Args)),
     sbx_runtime_config:begin_with(Args).
 
-%% Only a failure is answered: else the VM has ended by then, or the task goes on without Mix.
+%% Returns where something failed, or where the task goes on without Mix (--no-halt). Otherwise the VM
+%% has ended.
 -spec run(map()) -> sbx_call:result().
 run(#{dir := From, place := Place, mix_env := Env, args := Words}) ->
     {ok, Home} = file:get_cwd(),
@@ -35,7 +36,7 @@ run(#{dir := From, place := Place, mix_env := Env, args := Words}) ->
         ok = start_mix(Home, binary_to_atom(Env)),
         Script = filename:join(Home, "mix"),
         ok = file:write_file(Script, <<":sbx_mix_task.main()\n">>),
-        %% It reports what is raised, runs the functions of System.at_exit, and ends the VM.
+        %% It reports exceptions, runs the functions of System.at_exit, and ends the VM.
         'Elixir.Kernel.CLI':main([Script | [text(Word) || Word <- Words]]),
         {ok, #{is_running => true}}
     catch
@@ -48,11 +49,11 @@ start_mix(Home, Env) ->
     'Elixir.Mix':shell('Elixir.Mix.Shell.IO'),
     #{apps := Apps} = persistent_term:get(?GIVEN),
     lists:foreach(fun(App) -> ok = link_app(Build, App) end, Apps),
-    %% Mix's command line finds no mix.exs: it is loaded by then.
+    %% Mix's command line must not load mix.exs: main/0 has done so.
     os:putenv("MIX_EXS", "/dev/null"),
     ok = keep_logging().
 
-%% The folder that Mix builds into has what is compiled.
+%% Links the compiled application into the folder where Mix looks for what it has built.
 link_app(Build, #{name := Name, dir := Dir}) ->
     Target = filename:join([Build, "lib", text(Name)]),
     ok = filelib:ensure_dir(filename:join(Target, "x")),
@@ -69,7 +70,7 @@ keep_logging() ->
         Handler -> logger:add_handler(sandbox, sbx_log, maps:without([id, module], Handler))
     end.
 
-%% The script that Elixir's command runs.
+%% Called by the script that run/1 writes.
 -spec main() -> term().
 main() ->
     Words = 'Elixir.System':argv(),
@@ -103,7 +104,7 @@ mark_umbrella() ->
             ok
     end.
 
-%% In the project that is on top of Mix's stack.
+%% Marks the tasks as done for the project that is on top of Mix's stack.
 mark() ->
     Project = 'Elixir.Mix.Project':get(),
     Config = 'Elixir.Mix.Project':config(),
@@ -118,7 +119,7 @@ listed(Key, Config) ->
         _ -> []
     end.
 
-%% Of a task that Mix takes for done there would be no word.
+%% Mix says nothing of a task that it takes for done.
 tell_done([Task | _]) ->
     case {lists:member(Task, ?COMPILING), lists:member(Task, ?FETCHING)} of
         {true, _} -> info(<<"The project is compiled: a sandbox runs tasks on its build.">>);
@@ -132,7 +133,7 @@ info(Text) ->
     ('Elixir.Mix':shell()):info(Text),
     ok.
 
-%% Mix's own task would evaluate config/runtime.exs alone, over what the caller's files say.
+%% Mix's own app.config does not know the caller's files, and would put config/runtime.exs over them.
 replace_app_config() ->
     Conflicts = 'Elixir.Code':get_compiler_option(ignore_module_conflict),
     'Elixir.Code':put_compiler_option(ignore_module_conflict, true),

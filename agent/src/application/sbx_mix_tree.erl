@@ -1,5 +1,5 @@
-%%% The files that a task of Mix sees as its project: copies in the node's own disk, which goes with
-%%% the node. Says which of them the task wrote.
+%%% Copies a project's files to the node's disk for a task of Mix, and tells which of them the task
+%%% wrote. The copies go with the node.
 -module(sbx_mix_tree).
 
 -export([copy/3, tell/1, changed/1]).
@@ -9,18 +9,18 @@
 
 -record(tree, {
     root :: file:filename(),
-    %% By the path below the root; `link` for what is not copied.
+    %% The size of each file by its path below the root; `link` for one that is not copied.
     files :: #{file:filename() => non_neg_integer() | link}
 }).
 -opaque tree() :: #tree{}.
 
-%% What is larger is linked to, and can be read but not written.
+%% A larger file is a link to the project's own, which can be read but not written.
 -define(COPIED_MAX_BYTES, 65536).
-%% The time of all copies: what is written after has another.
+%% The time that every copy is given: a file that is written later has another.
 -define(COPIED_AT, 946684800).
 -define(NAMES_TOLD, 5).
 
-%% The folder Place below From becomes one below To, with what lies beside it. Throws {start, Text}.
+%% Copies all of From to To. The project is the folder Place in both. Throws {start, Text}.
 -spec copy(file:filename(), file:filename(), file:filename()) -> tree().
 copy(From, To, Place) ->
     Files = below(From, To, "", #{}),
@@ -60,7 +60,7 @@ done(ok) -> ok;
 done({error, enospc}) -> throw({start, <<"the project's files do not fit into the sandbox's disk: give it more with --disk">>});
 done({error, Reason}) -> throw({start, unicode:characters_to_binary(io_lib:format("copying the project: ~ts", [file:format_error(Reason)]))}).
 
-%% One line where the task wrote or removed something.
+%% Prints one line if the task wrote or removed something.
 -spec tell(tree()) -> ok.
 tell(Tree) ->
     case changed(Tree) of
@@ -68,7 +68,7 @@ tell(Tree) ->
         Changed -> io:put_chars(standard_error, line(Changed))
     end.
 
-%% What was written, made or removed since, by the path below the project's folder.
+%% The files that were written, made or removed since, by their paths below the project's folder.
 -spec changed(tree()) -> [file:filename()].
 changed(#tree{root = Root, files = Before}) ->
     Now = present(Root, "", #{}),

@@ -8,12 +8,13 @@
 %% How deep an on_load function's result is searched, and how many texts are kept.
 -define(DEPTH_MAX, 8).
 -define(KEPT_MAX, 5).
+-define(REPORT_MS, 100).
 
 -spec install() -> ok.
 install() ->
     logger:add_primary_filter(?MODULE, {fun ?MODULE:filter/2, none}).
 
-%% Adds the cause to the record, which is logged before the module's callers go on.
+%% Adds the cause to the record.
 -spec filter(logger:log_event(), none) -> logger:filter_return().
 filter(#{msg := {report, #{format := Format, args := [Module, Result | _] = Args}}} = Event, none) ->
     told(Event, Format, Args, Module, Result);
@@ -77,6 +78,21 @@ keep(Why) ->
 %% What was told since the last time.
 -spec take() -> [binary()].
 take() ->
+    ok = await_reports(),
     Kept = persistent_term:get(?MODULE, []),
     Kept =:= [] orelse persistent_term:erase(?MODULE),
     lists:reverse(Kept).
+
+%% The code server starts a process that logs, and answers. With several schedulers the module's callers may
+%% be sooner.
+await_reports() ->
+    Server = whereis(code_server),
+    Reporters = [Pid || Pid <- processes(), process_info(Pid, parent) =:= {parent, Server}],
+    lists:foreach(fun await_end/1, Reporters).
+
+await_end(Pid) ->
+    Monitor = monitor(process, Pid),
+    receive
+        {'DOWN', Monitor, process, Pid, _Reason} -> ok
+    after ?REPORT_MS -> demonitor(Monitor, [flush])
+    end.

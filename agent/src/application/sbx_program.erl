@@ -1,16 +1,17 @@
-%%% Runs a program in the foreground: a script of Elixir's, main/1 of an Erlang module, or a task of
-%%% Mix. It ends the VM with its exit status, as the languages' own commands do.
+%%% Runs a program in the foreground: an Elixir script, main/1 of a module (an Erlang file's or an
+%%% escript's), or a task of Mix. The VM ends with the program and has its exit status, as with the
+%%% languages' own commands.
 -module(sbx_program).
 
 -export([run/1]).
 
-%% Only a failure is answered, or that there is no program: else the VM has ended by then.
+%% Returns only if something failed or there is no program. Otherwise the VM has ended.
 -spec run(map()) -> sbx_call:result().
 run(#{kind := script, file := File, code := Code, args := Args}) ->
     in_elixir(fun() ->
         Path = filename:join(<<"/data">>, File),
         ok = file:write_file(Path, Code),
-        %% It reports what is raised, runs the functions of System.at_exit, and ends the VM.
+        %% It reports exceptions, runs the functions of System.at_exit, and ends the VM.
         'Elixir.Kernel.CLI':main([unicode:characters_to_list(Word) || Word <- [Path | Args]]),
         {ok, #{is_running => true}}
     end);
@@ -36,7 +37,7 @@ in_elixir(Fun) ->
             sbx_call:failure(start, "Elixir could not be started: ~0tp", [Reason])
     end.
 
-%% All of Elixir's applications, such as ex_unit, as its own command has them.
+%% Elixir's own command has all of Elixir's applications on its code path.
 know_elixir() ->
     Libraries = filename:dirname(code:lib_dir(elixir)),
     _ = [code:add_pathz(filename:join([Libraries, App, "ebin"])) || App <- ["eex", "ex_unit", "iex", "mix"]],
@@ -55,7 +56,7 @@ main(Module, Args) ->
             halt(1)
     end.
 
-%% An escript of Elixir's may raise before Elixir itself tells it.
+%% Elixir's exceptions are structs, which erl_error knows nothing of.
 words(Class, Reason, Stack) ->
     case is_map(Reason) andalso sbx_elixir:is_started() of
         true -> [sbx_elixir:format_banner(Class, Reason, Stack), $\n, sbx_elixir:format_stacktrace(Stack)];

@@ -1,5 +1,6 @@
 %%% Configures the node before the application starts, and again while it runs. Later parts go over
-%%% earlier ones: what the project's compilation gave, its config/runtime.exs, and the caller's files.
+%%% earlier ones: what the project's compilation gave, its config/runtime.exs or a release's
+%%% sys.config.src, and the caller's files.
 -module(sbx_runtime_config).
 
 -export([begin_with/1, apply/1, change/1]).
@@ -17,7 +18,7 @@
 -define(CALLBACK_MS, 5000).
 -define(TEXT_MAX_BYTES, 4096).
 
-%% Only what the compilation gave. All of it follows with apply/1.
+%% Sets only what the compilation gave, and evaluates nothing. apply/1 follows when a task asks for it.
 -spec begin_with(args()) -> ok.
 begin_with(Args) ->
     {Built, _Sources} = read(Args),

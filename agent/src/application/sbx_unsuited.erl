@@ -25,7 +25,8 @@ value({Key, Options} = Value) when length(Options) >= 0 ->
 value(Value) ->
     {Value, []}.
 
-%% A stock Phoenix endpoint has these. The name alone would not do: watchers have to look the part.
+%% A stock Phoenix endpoint has these. Another application may have a key of that name, so the value must
+%% have the form of Phoenix's watchers too.
 is_unsuited({watchers, Watchers}) when length(Watchers) > 0 -> lists:all(fun is_watcher/1, Watchers);
 is_unsuited({code_reloader, true}) -> true;
 is_unsuited(_Other) -> false.

@@ -34,7 +34,7 @@ look_up_names({ok, Resolver}) ->
 look_up_names(_None) ->
     inet_db:set_lookup([file]).
 
-%% What OTP starts together with distribution and what works without it: `global` and `rex`.
+%% OTP starts `global` and `rex` only with distribution, but both work without it.
 start_global() ->
     lists:foreach(
         fun({Name, Module}) ->

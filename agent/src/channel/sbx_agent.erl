@@ -259,7 +259,10 @@ look_around(#state{vital = Vital} = State) ->
 
 %% A suspended process does nothing, so it counts as dead.
 awake(Vital) ->
-    case [Pid || Pid <- Vital, process_info(Pid, status) =:= {status, suspended}] of
+    IsSuspended = fun(Pid) ->
+        process_info(Pid, status) =:= {status, suspended} andalso not sbx_limit:may_wait(Pid)
+    end,
+    case lists:filter(IsSuspended, Vital) of
         [] -> ok;
         [Pid | _] -> exit({suspended, Pid})
     end.

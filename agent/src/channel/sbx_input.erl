@@ -1,5 +1,5 @@
-%%% The standard input of a program that runs in the foreground. The daemon brings it piece by piece,
-%%% and a piece is taken when there is room. The I/O server of the node hands on what reads it.
+%%% The standard input of a program that runs in the foreground. The daemon sends it piece by piece,
+%%% and a piece is taken when there is room. The node's I/O server (sbx_io) passes on requests to read.
 -module(sbx_input).
 
 -export([open/0, put/1, read/2, gives_binaries/0, give/1]).
@@ -15,7 +15,7 @@
     putters = [] :: [{pid(), reference()}]
 }).
 
-%% From now on reading waits for what the daemon brings. Before, the input is at its end.
+%% From now on, a read waits for what the daemon sends. Before, it returns the end of the input.
 -spec open() -> ok.
 open() ->
     case whereis(?MODULE) of
@@ -41,10 +41,10 @@ gives_binaries() ->
 give(Form) ->
     persistent_term:put({?MODULE, form}, Form).
 
-%% One piece, once there is room; without bytes, the end.
+%% Takes one piece, once there is room.
 -spec put(map()) -> sbx_call:result().
 put(#{data := Data, ended := Ended}) ->
-    %% It may come before the program that reads it.
+    %% A piece may come before the program has started.
     ok = open(),
     case whereis(?MODULE) of
         undefined -> {ok, #{is_taken => false}};
@@ -71,7 +71,7 @@ read(Request, Reply) ->
     end,
     ok.
 
-%% As get_until's functions, which the older forms stand for too.
+%% {Encoding, what to read} of a request. Forms without an encoding are from before Unicode.
 normal({get_line, Encoding, _Prompt}) -> {Encoding, line};
 normal({get_line, _Prompt}) -> {latin1, line};
 normal({get_chars, Encoding, _Prompt, Count}) -> {Encoding, {chars, Count}};
@@ -173,7 +173,7 @@ finish(Module, Function, State, Args) ->
 characters(eof) -> eof;
 characters(Line) -> unicode:characters_to_list(Line).
 
-%% Where the character after that many begins.
+%% The place in bytes at which the first Count characters end.
 position(Bytes, 0, At) when At =< byte_size(Bytes) ->
     {ok, At};
 position(Bytes, Count, At) when At < byte_size(Bytes) ->
@@ -181,7 +181,7 @@ position(Bytes, Count, At) when At < byte_size(Bytes) ->
 position(_Bytes, _Count, _At) ->
     short.
 
-%% By its first byte, in UTF-8.
+%% The length of a character in UTF-8, by its first byte.
 character_bytes(Byte) when Byte < 16#C0 -> 1;
 character_bytes(Byte) when Byte < 16#E0 -> 2;
 character_bytes(Byte) when Byte < 16#F0 -> 3;

@@ -57,8 +57,8 @@ serve_as(Name, Deliver) ->
     Pid ! go,
     Pid.
 
-%% From now on, what was printed has been sent when the printing process goes on: a program may end
-%% the VM at any moment.
+%% From now on, a process that prints goes on only when its output has been sent: a program may end the
+%% VM at any moment.
 -spec be_prompt() -> ok.
 be_prompt() ->
     persistent_term:put(?MODULE, prompt).

@@ -2,7 +2,7 @@
 %%% handler and Elixir's console would. Software may look it up, change it and remove it.
 -module(sbx_log).
 
--export([install/0, take_away/0, put_back/1]).
+-export([install/0, take_away/0, put_back/1, errors/0]).
 -export([log/2]).
 
 -include("sbx.hrl").
@@ -13,6 +13,7 @@
 
 -spec install() -> ok.
 install() ->
+    ok = persistent_term:put(?MODULE, counters:new(1, [])),
     Filters = [{progress, {fun logger_filters:progress/2, stop}}],
     Formatter = {logger_formatter, #{single_line => false, legacy_header => false, template => [msg]}},
     ok = put_back(#{filters => Filters, formatter => Formatter}),
@@ -39,9 +40,15 @@ put_back(Config) ->
     _ = logger:remove_handler(default),
     logger:add_handler(default, ?MODULE, maps:without([id, module], Config)).
 
+%% How many errors, or worse, have been logged.
+-spec errors() -> non_neg_integer().
+errors() ->
+    counters:get(persistent_term:get(?MODULE), 1).
+
 %% Runs in the process that logs.
 -spec log(logger:log_event(), logger:handler_config()) -> ok.
 log(#{level := Level, meta := Meta} = Event, #{formatter := Formatter}) ->
+    _ = logger:compare_levels(Level, error) =:= lt orelse counters:add(persistent_term:get(?MODULE), 1, 1),
     Text = bounded(unicode:characters_to_binary(format(Event, Formatter))),
     sbx_outbox:put(log, maps:merge(place(Meta), #{level => Level, text => Text})).
 

@@ -263,7 +263,7 @@ grammar(Grammar, Dir) ->
     case Extension of
         ".yrl" -> yecc:file(Grammar, [return, {parserfile, Target}]);
         ".xrl" -> leex:file(Grammar, [return, {scannerfile, Target}]);
-        _Escript -> {ok, sbx_escript:erlang(Grammar, Dir), []}
+        _Escript -> {ok, sbx_escript:write_module(Grammar, Dir), []}
     end.
 
 told_grammar({ok, _File, Warnings}, Root) -> {[], sbx_diagnostic:from_erlang(warning, Warnings, Root)};

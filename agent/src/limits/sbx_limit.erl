@@ -8,7 +8,7 @@
 %%% the first report triggers a check, and none is passed on while there are too many processes.
 -module(sbx_limit).
 
--export([start_link/0, set/1, change/1, with_extra/2, count/0]).
+-export([start_link/0, set/1, change/1, look/0, with_extra/2, count/0, may_wait/1]).
 
 -define(IDLE_MS, 200).
 -define(BUSY_MS, 10).
@@ -19,6 +19,8 @@
 %% More reductions than this between two checks mean that a process may be spawning.
 -define(BUSY_REDUCTIONS, 20000).
 -define(EVENT_EVERY_MS, 1000).
+%% How long it may wait until the other schedulers have stopped.
+-define(STOP_MAX_MS, 10000).
 %% After this many passes in a row, the spawning process must be older than the last good check.
 -define(SPARING_PASSES, 8).
 -define(IS_REPORT(Message), element(1, Message) =:= log).
@@ -61,13 +63,17 @@ set(Limit) -> ask(set, Limit).
 -spec change(pos_integer()) -> ok.
 change(Limit) -> ask(change, Limit).
 
+%% Looks now, and not when it is due: `over` if there are more processes than may run.
+-spec look() -> within | over.
+look() -> ask(look, nil).
+
 ask(What, Limit) ->
     Monitor = monitor(process, ?MODULE),
     ?MODULE ! {?MODULE, What, Limit, self(), Monitor},
     receive
-        {Monitor, ok} ->
+        {Monitor, Answer} ->
             demonitor(Monitor, [flush]),
-            ok
+            Answer
     end.
 
 %% Runs a function of the agent that makes the VM start Count processes. They don't count as the
@@ -91,6 +97,9 @@ count() ->
 
 unlimited() ->
     receive
+        {?MODULE, look, nil, From, Reference} ->
+            From ! {Reference, within},
+            unlimited();
         {?MODULE, _SetOrChange, Limit, From, Reference} ->
             set(Limit, From, Reference);
         Report when ?IS_REPORT(Report) ->
@@ -125,6 +134,7 @@ await(State, Timer) ->
             _ = erlang:cancel_timer(Timer),
             set(Limit, From, Reference);
         {?MODULE, change, Limit, From, Reference} -> change(Limit, From, Reference, State, Timer);
+        {?MODULE, look, nil, From, Reference} -> asked(From, Reference, State, Timer);
         {?MODULE, extra, Count} when is_integer(Count) -> await(extra(Count, State), Timer);
         {sbx_poll_backoff, Word} when
             Word =:= wake orelse Word =:= look, State#state.idle_wait_ms > ?IDLE_MS
@@ -133,6 +143,11 @@ await(State, Timer) ->
         Report when ?IS_REPORT(Report) -> reported(Report, State, Timer);
         _Stray -> await(State, Timer)
     end.
+
+asked(From, Reference, #state{limit = Limit} = State, Timer) ->
+    From ! {Reference, case count() > Limit of true -> over; false -> within end},
+    _ = erlang:cancel_timer(Timer),
+    look(State).
 
 extra(Count, #state{limit = Limit, extra = Extra} = State) ->
     State#state{limit = max(1, Limit + Count), extra = Extra + Count}.
@@ -201,9 +216,36 @@ busy(State) ->
     true = sbx_poll_backoff:reset(?MODULE),
     State#state{idle_wait_ms = ?IDLE_MS}.
 
+pass(State) ->
+    watch(alone(fun() -> kill_newest(State) end), ?PASS_MS).
+
+%% On other schedulers a bomb would meanwhile spawn more than this process kills, so they are stopped.
+alone(Function) ->
+    case erlang:system_info(schedulers_online) of
+        1 ->
+            Function();
+        _Several ->
+            true = ets:insert(?MODULE, {others_stopped, now_ms()}),
+            _ = erlang:system_flag(multi_scheduling, block_normal),
+            try
+                Function()
+            after
+                _ = erlang:system_flag(multi_scheduling, unblock_normal),
+                true = ets:insert(?MODULE, {others_stopped, now_ms()})
+            end
+    end.
+
+%% Whether it was just seen while it waited for other schedulers: the VM shows it as suspended then.
+-spec may_wait(pid()) -> boolean().
+may_wait(Pid) ->
+    case whereis(?MODULE) =:= Pid andalso ets:lookup(?MODULE, others_stopped) of
+        [{others_stopped, Since}] -> now_ms() - Since < ?STOP_MAX_MS;
+        _ -> false
+    end.
+
 %% Processes that were killed before don't count: on a starved machine they have had no turn to end,
 %% and others would be killed in their place.
-pass(#state{baseline = Baseline, dying = Before} = State) ->
+kill_newest(#state{baseline = Baseline, dying = Before} = State) ->
     Own = [Pid || Pid <- processes() -- sbx_agent:call_pids(), not is_map_key(Pid, Baseline)],
     {Dying, Living} = lists:partition(fun(Pid) -> is_map_key(Pid, Before) end, Own),
     {Suspects, Keep} = suspects(Living, State),
@@ -212,9 +254,9 @@ pass(#state{baseline = Baseline, dying = Before} = State) ->
             Killed = lists:nthtail(Keep, lists:sort(Suspects)),
             lists:foreach(fun(Pid) -> exit(Pid, kill) end, Killed),
             Passed = State#state{passes = State#state.passes + 1, dying = maps:from_keys(Killed ++ Dying, [])},
-            watch(tell(length(Own), Passed), ?PASS_MS);
+            tell(length(Own), Passed);
         false ->
-            watch(State, ?PASS_MS)
+            State
     end.
 
 %% Returns the candidates for killing and how many of them stay: as many as are allowed in the first

@@ -1,14 +1,14 @@
-%%% Describes escripts: source text, one compiled module, or an archive of applications as
-%%% `mix escript.build` and `rebar3 escriptize` make it. Nothing of it runs here.
+%%% Describes an escript: source text, one compiled module, or an archive of applications as
+%%% `mix escript.build` and `rebar3 escriptize` make it. Its code does not run here.
 -module(sbx_escript).
 
 -include_lib("stdlib/include/zip.hrl").
 
--export([is_escript/1, discover/2, modules/2, erlang/2]).
+-export([is_escript/1, discover/2, modules/2, write_module/2]).
 
 -type app_entry() :: {atom(), [{atom(), term()}], [file:filename()]}.
 
-%% What some emulators need and this one has: leaving it out changes nothing.
+%% Arguments for the emulator that change nothing here, so no warning names them.
 -define(NEEDLESS, ["-smp", "-noshell", "-noinput", "-hidden", "+sbtu"]).
 
 -spec is_escript(file:filename()) -> boolean().
@@ -72,7 +72,7 @@ is_value([First | _]) -> First =/= $- andalso First =/= $+.
 
 %% Reading
 
-%% What follows its first lines, and the arguments in them.
+%% The body below its first lines, and the emulator's arguments in these.
 -spec read(file:filename()) -> {{source | beam | archive, binary()}, string()}.
 read(Path) ->
     ok = names_escript(Path),
@@ -83,7 +83,7 @@ read(Path) ->
         {error, _Reason} ->
             fail(Path, "it is no escript that can be read")
     catch
-        %% It is thrown at what is neither of the three.
+        %% It raises where the body is none of the three.
         _Class:_Reason -> fail(Path, "it is no escript that can be read")
     end.
 
@@ -123,7 +123,7 @@ own(Path, Root) ->
 own_name(Path) ->
     sbx_app_file:safe_name(script_name(Path) ++ "_escript").
 
-%% The modules of one application of it, as the toolchain does not have them.
+%% The modules of one of its applications, except those that the toolchain has.
 -spec modules(atom(), file:filename()) -> [{module(), binary()}].
 modules(Name, Path) ->
     case read(Path) of
@@ -146,8 +146,8 @@ named(Beam, Path) ->
         {error, beam_lib, _Reason} -> fail(Path, "it holds a file that is no compiled module")
     end.
 
-%% The applications with their modules' files, and the files of no application. What the toolchain has,
-%% such as Elixir itself, comes from there.
+%% The applications with the files of their modules, and the files that belong to none. Those that the
+%% toolchain has, such as Elixir itself, are left out.
 -spec entries(binary(), file:filename()) -> {[app_entry()], [file:filename()]}.
 entries(Bytes, Path) ->
     Files = listed(Bytes, Path),
@@ -155,11 +155,12 @@ entries(Bytes, Path) ->
     Described = [described(File, Text, Path) || {File, Text} <- Texts],
     Installed = maps:from_keys(sbx_toolchain:names(), true),
     Beams = [File || File <- Files, filename:extension(File) =:= ".beam", not is_map_key(filename:basename(File, ".beam"), Installed)],
-    {Found, Left} = lists:mapfoldl(fun share/2, Beams, Described),
+    {Found, Left} = lists:mapfoldl(fun take_files/2, Beams, Described),
     {[Entry || {Name, _, _} = Entry <- Found, not sbx_project_compiled:is_installed(Name)], Left}.
 
-%% Mix puts all files into one folder, rebar3 keeps a folder for each application.
-share({Name, Properties, Dir}, Beams) ->
+%% Takes an application's files out of the rest. Mix puts the files of all applications into one folder,
+%% rebar3 keeps a folder for each.
+take_files({Name, Properties, Dir}, Beams) ->
     Modules = maps:from_keys([atom_to_list(Module) || Module <- proplists:get_value(modules, Properties, [])], true),
     IsIts = fun(File) ->
         (Dir =/= "." andalso filename:dirname(File) =:= Dir) orelse is_map_key(filename:basename(File, ".beam"), Modules)
@@ -196,9 +197,9 @@ unzipped(Bytes, Files, Path) ->
 
 %% Source text
 
-%% Writes it as a module to Dir, with the same lines.
--spec erlang(file:filename(), file:filename()) -> file:filename().
-erlang(Path, Dir) ->
+%% Writes the source text as a module to Dir. Its lines keep their numbers.
+-spec write_module(file:filename(), file:filename()) -> file:filename().
+write_module(Path, Dir) ->
     {{source, Text}, _} = read(Path),
     Name = source_name(Text, Path),
     Target = filename:join(Dir, Name ++ ".erl"),

@@ -1,10 +1,10 @@
-%%% Describes applications that are compiled already: a folder with an `ebin` for each of them, as
-%%% Mix and rebar3 leave it below `_build`, or as `lib` of a release has it.
+%%% Describes a folder of compiled applications, each with an `ebin`, as Mix and rebar3 leave it below
+%%% `_build`, or as `lib` of a release is.
 -module(sbx_project_compiled).
 
 -export([discover/1, app/2, is_installed/1, roots/1, consolidated/1, described_by/1]).
 
-%% The folders that a toolchain has of Elixir, which are on no node's code path.
+%% Elixir's applications that are on no node's code path, so a project's own copy of them is used.
 -define(NOT_ON_PATH, [iex, mix, ex_unit]).
 
 -spec discover(file:filename()) -> sbx_project:project().
@@ -52,8 +52,8 @@ resource_file(Name, Ebin) ->
 described_by(Apps) ->
     [resource_file(Name, filename:join(Dir, "ebin")) || #{name := Name, dir := Dir} <- Apps].
 
-%% What the toolchain has, sandboxes get from there: an application of OTP fits its own ERTS alone, and
-%% the agent runs on the toolchain's Elixir.
+%% Whether sandboxes have the application from the toolchain: one of OTP fits its own ERTS alone, and the
+%% agent runs on the toolchain's Elixir.
 -spec is_installed(atom()) -> boolean().
 is_installed(Name) ->
     case lists:member(Name, ?NOT_ON_PATH) orelse code:lib_dir(Name) of
@@ -68,7 +68,7 @@ no_twins(Names) ->
         [Name | _] -> fail("the application ~ts is in it twice, maybe in two versions", [Name])
     end.
 
-%% Those that no other one needs.
+%% The applications that no other one needs.
 -spec roots([sbx_project:app()]) -> [sbx_project:app()].
 roots(Apps) ->
     Needed = lists:append([needed(App) || App <- Apps]),
@@ -91,8 +91,8 @@ main(Names) ->
     ),
     {nil, [Problem#{kind := warning}]}.
 
-%% Consolidated protocols of these folders. Those of Elixir itself belong to its own version, and are
-%% made anew.
+%% The files of consolidated protocols in these folders, without Elixir's own: those fit only the Elixir
+%% that they were made with.
 -spec consolidated([file:filename()]) -> [file:filename()].
 consolidated(Dirs) ->
     Installed = sbx_toolchain:names(),

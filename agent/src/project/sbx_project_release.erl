@@ -4,7 +4,7 @@
 
 -export([discover/1]).
 
-%% Further releases in the same folder, which are for tools.
+%% Releases for tools, in the folder of the release itself.
 -define(TOOL_RELEASES, ["start_clean", "no_dot_erlang"]).
 -define(STARTED, [permanent, transient, temporary]).
 
@@ -99,7 +99,7 @@ consult(File, Root) ->
             fail("~ts: ~ts", [sbx_files:relative(File, Root), file:format_error(Reason)])
     end.
 
-%% A link that leads out of the release is absent here.
+%% The node does not have what a link out of the release leads to.
 app_dir(App, Vsn, Root) ->
     Lib = filename:join(Root, "lib"),
     Candidates = [filename:join(Lib, Name) || Name <- [atom_to_list(App) ++ "-" ++ Vsn, atom_to_list(App)]],
@@ -140,7 +140,8 @@ starting(_Boot, App, _Main) ->
 
 %% Its configuration
 
-%% Returns what is known now, what is evaluated in the sandbox, and the files that were looked for.
+%% Returns the values of sys.config, the file that the sandbox evaluates, the files that were looked for,
+%% and warnings.
 configuration(Dir, Root) ->
     [Config, Template, Runtime] = [filename:join(Dir, File) || File <- ["sys.config", "sys.config.src", "runtime.exs"]],
     {Values, Included} = values(Config, Root),
@@ -154,7 +155,7 @@ configuration(Dir, Root) ->
 first([Source | _]) -> Source;
 first([]) -> none.
 
-%% A string in it names another file, whose entries come in its place.
+%% A string in sys.config names another file, whose entries take its place.
 values(File, Root) ->
     case filelib:is_regular(File) of
         true -> entries(consult(File, Root), File, Root);
@@ -195,7 +196,8 @@ merged(Entries) ->
         Entries
     ).
 
-%% Elixir's own start would run these, and boot once more. Here the sandbox evaluates runtime.exs.
+%% The config providers, and the configuration without them. A release would run them at its start and
+%% boot once more. Here the sandbox evaluates runtime.exs.
 providers(Config) ->
     Elixir = proplists:get_value(elixir, Config, []),
     case lists:keytake(config_provider_init, 1, Elixir) of
@@ -218,7 +220,7 @@ unknown(Providers) ->
 
 %% The toolchain
 
-%% Since OTP 17, ERTS is 12 versions behind.
+%% Since OTP 22, the version of ERTS is that of OTP less 12.
 toolchain(Erts, Listed) ->
     Otp = erlang:system_info(otp_release),
     case string:to_integer(Erts) of

@@ -46,7 +46,7 @@ request(Request) ->
             demonitor(Monitor, [flush]),
             Result;
         {'DOWN', Monitor, process, _, Reason} ->
-            sbx_call:failure(internal, "what reloads has ended: ~tp", [Reason])
+            sbx_call:failure(internal, "the process that reloads has ended: ~tp", [Reason])
     end.
 
 %% Reports of the transaction

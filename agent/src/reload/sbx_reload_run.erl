@@ -407,13 +407,14 @@ end_unchanged(Status, Reload) ->
     sbx_reload:outcome(Reload#reload.id, none),
     answer({ok, result(Status, Reload)}, Reload).
 
-%% States that the new code may stumble over. A dry run leaves out those that the caller migrates.
+%% Warns of states of an older shape, which the new code may not expect. A dry run leaves out those that
+%% the caller migrates.
 warn_outdated(Doubt, #reload{fields = Fields, users = Users, plans = Plans, args = #{dry_run := IsDry}} = Reload) ->
     Migrated = [Module || IsDry, {Module, {apply, _, _, _}} <- maps:to_list(Plans)],
     Outdated = sbx_shape_search:outdated(Fields, Users, Migrated),
     lists:foldl(fun warn/2, Reload, sbx_shape_text:warnings(Outdated, Doubt)).
 
-%% Which modules a dry run knows to have a code_change, which it does not call.
+%% Tells which modules have a code_change: a dry run does not call it.
 doubt(#reload{changes = Changes}) ->
     fun(Module) ->
         case lists:keyfind(Module, #change.module, Changes) of
@@ -436,10 +437,12 @@ end_reloaded(#reload{changes = Changes, identities = Identities} = Reload) ->
 version(#change{action = delete}) -> nil;
 version(#change{version = Version}) -> Version.
 
-%% If the daemon has gone, the next one gets an event, so that it asks for the outcome.
+%% If the daemon has gone, the next one gets an event, so that it asks for the outcome. On another scheduler
+%% the caller may end as soon as it has the answer.
 answer(Result, #reload{id = Id, caller = Caller, reference = Reference}) ->
+    IsHeard = is_process_alive(Caller),
     Caller ! {Reference, Result},
-    _ = is_process_alive(Caller) orelse sbx_reload_probation:tell(Id, unheard, <<"who asked has gone">>, nil, nil),
+    _ = IsHeard orelse sbx_reload_probation:tell(Id, unheard, <<"the daemon has gone">>, nil, nil),
     ok.
 
 result(Status, #reload{changes = Changes} = Reload) ->

@@ -9,10 +9,10 @@
 
 -include("../reload/sbx_reload.hrl").
 
-%% Larger chunks are not read. Generated modules have such.
+%% Larger chunks, which generated modules have, are not read.
 -define(CHUNK_MAX_BYTES, 1048576).
 -define(INFLATED_MAX_BYTES, 16777216).
-%% Up to so many modules have the debug information read.
+%% The debug information of at most this many modules is read.
 -define(DEBUGGED_MAX, 64).
 
 -type change() :: #{
@@ -25,8 +25,7 @@
     defaults := #{atom() => term()}
 }.
 
-%% A record is looked for in the states of its own module's processes: Served are the modules that
-%% have some.
+%% Served are the modules that have processes: only there is a record of the module looked for.
 -spec changes([#change{}], [module()]) -> [change()].
 changes(Changes, Served) ->
     Loads = [C || #change{action = load, beam = New, old_beam = Old} = C <- Changes, is_binary(New), is_binary(Old)],
@@ -57,7 +56,7 @@ struct(Module, [First | _], [Now | _] = All, Beam) ->
 struct(_Module, _Before, _Now, _Beam) ->
     [].
 
-%% The literals that are whole structs of the module, as __struct__/0 returns one.
+%% The literals that are whole structs of the module: __struct__/0 returns one of them.
 literal_structs(Module, Beam) ->
     Structs = [Map || #{'__struct__' := M} = Map <- literals(Beam), M =:= Module],
     Size = lists:max([0 | [map_size(Map) || Map <- Structs]]),

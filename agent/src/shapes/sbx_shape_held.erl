@@ -1,5 +1,5 @@
-%%% Finds values of an older shape in one process's state, and where they are in it. Runs inside the
-%%% process, so it looks at a bounded number of parts and leaves nothing behind.
+%%% Finds values of an older shape in a process's state, and the paths to them. It runs inside the
+%%% process, so it searches a bounded number of parts.
 -module(sbx_shape_held).
 
 -export([outdated/2]).
@@ -11,26 +11,26 @@
 -define(FIELDS_MAX, 64).
 
 -type key() :: {struct | record, atom()}.
-%% The fields that a struct has now; the elements that a record had before.
+%% The fields that a struct has now; the size of the tuple that a record was before.
 -type wanted() :: #{key() => [atom()] | pos_integer()}.
 -type step() :: {key, atom()} | {element, pos_integer()} | values | list.
 -type path() :: [step()].
 
-%% The way to the first of each.
+%% The path to the first value of each outdated struct or record.
 -spec outdated(term(), wanted()) -> #{key() => path()}.
 outdated(State, Wanted) ->
-    {_Left, Found} = look(State, [], Wanted, {?PARTS_MAX, #{}}),
+    {_Left, Found} = search(State, [], Wanted, {?PARTS_MAX, #{}}),
     maps:map(fun(_Key, Path) -> lists:reverse(Path) end, Found).
 
-look(_Term, _Path, _Wanted, {0, _} = Seen) ->
+search(_Term, _Path, _Wanted, {0, _} = Seen) ->
     Seen;
-look(Map, Path, Wanted, Seen) when is_map(Map) ->
+search(Map, Path, Wanted, Seen) when is_map(Map) ->
     in_map(maps:next(maps:iterator(Map)), is_fields(Map), Path, Wanted, noted(struct_of(Map, Wanted), Path, Seen));
-look(Tuple, Path, Wanted, Seen) when is_tuple(Tuple) ->
+search(Tuple, Path, Wanted, Seen) when is_tuple(Tuple) ->
     in_tuple(1, Tuple, Path, Wanted, noted(record_of(Tuple, Wanted), Path, Seen));
-look([_ | _] = List, Path, Wanted, {Left, Found}) ->
+search([_ | _] = List, Path, Wanted, {Left, Found}) ->
     in_list(List, [list | Path], Wanted, {Left - 1, Found});
-look(_Term, _Path, _Wanted, {Left, Found}) ->
+search(_Term, _Path, _Wanted, {Left, Found}) ->
     {Left - 1, Found}.
 
 noted(none, _Path, {Left, Found}) -> {Left - 1, Found};
@@ -61,21 +61,21 @@ is_fields(Map) -> map_size(Map) =< ?FIELDS_MAX andalso lists:all(fun is_atom/1, 
 in_map(_Next, _IsFields, _Path, _Wanted, {0, _} = Seen) ->
     Seen;
 in_map({Key, Value, Iterator}, true, Path, Wanted, Seen) ->
-    in_map(maps:next(Iterator), true, Path, Wanted, look(Value, [{key, Key} | Path], Wanted, Seen));
+    in_map(maps:next(Iterator), true, Path, Wanted, search(Value, [{key, Key} | Path], Wanted, Seen));
 in_map({_Key, Value, Iterator}, false, Path, Wanted, Seen) ->
-    in_map(maps:next(Iterator), false, Path, Wanted, look(Value, [values | Path], Wanted, Seen));
+    in_map(maps:next(Iterator), false, Path, Wanted, search(Value, [values | Path], Wanted, Seen));
 in_map(none, _IsFields, _Path, _Wanted, Seen) ->
     Seen.
 
 in_tuple(At, Tuple, _Path, _Wanted, {Left, _} = Seen) when At > tuple_size(Tuple); Left =:= 0 ->
     Seen;
 in_tuple(At, Tuple, Path, Wanted, Seen) ->
-    in_tuple(At + 1, Tuple, Path, Wanted, look(element(At, Tuple), [{element, At} | Path], Wanted, Seen)).
+    in_tuple(At + 1, Tuple, Path, Wanted, search(element(At, Tuple), [{element, At} | Path], Wanted, Seen)).
 
 %% A list may be improper.
 in_list(_List, _Path, _Wanted, {0, _} = Seen) ->
     Seen;
 in_list([Head | Tail], Path, Wanted, Seen) ->
-    in_list(Tail, Path, Wanted, look(Head, Path, Wanted, Seen));
+    in_list(Tail, Path, Wanted, search(Head, Path, Wanted, Seen));
 in_list(_End, _Path, _Wanted, Seen) ->
     Seen.

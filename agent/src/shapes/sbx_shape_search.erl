@@ -1,5 +1,5 @@
-%%% Asks the application's servers whether their states hold structs or records of an older shape. No
-%%% process is suspended, and none is asked that was not seen in the loop of a behaviour.
+%%% Asks the application's servers whether their states hold structs or records of an older shape. It
+%%% suspends no process, and asks only processes that were seen in the loop of a behaviour.
 -module(sbx_shape_search).
 
 -export([outdated/3]).
@@ -12,8 +12,8 @@
 -define(ASKED_MAX, 2000).
 -define(VISIT_TIMEOUT_MS, 300).
 
-%% How many processes hold an older shape, whether all were asked, and for each callback module the
-%% way to the first value in a state.
+%% How many processes hold an older shape, whether all servers were asked, and for each callback module
+%% the path to the first such value in a state.
 -type outdated() :: #{
     change := sbx_shape_fields:change(),
     count := pos_integer(),
@@ -21,8 +21,8 @@
     holders := #{module() => sbx_shape_held:path()}
 }.
 
-%% The users speak `sys`, also when they do not look like it now. Processes of the modules that are
-%% left out are not asked.
+%% Users are processes that sbx_reload_users found: they answer system messages even if they are busy
+%% now. Processes of the modules in LeftOut are not asked.
 -spec outdated([sbx_shape_fields:change()], [#user{}], LeftOut :: [module()]) -> [outdated()].
 outdated([], _Users, _LeftOut) ->
     [];
@@ -53,7 +53,7 @@ servers(Known) ->
         Module <- callback_module(Pid)
     ].
 
-%% A supervisor's state holds specifications of children, which are no states.
+%% Supervisors are left out: their states hold specifications of children.
 callback_module(Pid) ->
     case process_info(Pid, dictionary) of
         {dictionary, Dictionary} ->

@@ -1,16 +1,17 @@
-%%% Tells of states that hold older shapes, and writes a migration for them that can be pasted into a
-%%% command. Code is in the project's language, as the daemon reads migrations.
+%%% Writes the warnings about states that hold older shapes, and a migration for them that can be pasted
+%%% into a command. The migration is in the project's language, as the daemon expects it.
 -module(sbx_shape_text).
 
 -export([warnings/2]).
 
-%% More modules get no migration written, and neither does a way through more than these parts.
+%% Migrations are written for this many modules, and for paths of this many steps.
 -define(HOLDERS_MAX, 4).
 -define(STEPS_MAX, 4).
 -define(VALUE_MAX_CHARS, 100).
 -define(TOLD_MAX, 20).
 
-%% Doubt says what a dry run can't know of a module: whether its code_change/3 migrates.
+%% Doubt is `done` after a reload. For a dry run it says of a module whether a code_change/3 might
+%% migrate its states.
 -spec warnings([sbx_shape_search:outdated()], fun((module()) -> boolean()) | done) -> [binary()].
 warnings([], _Doubt) ->
     [];
@@ -184,7 +185,7 @@ without(Field, Value) ->
 element_of(At, Value) ->
     choose(io_lib:format("elem(~ts, ~b)", [Value, At - 1]), io_lib:format("element(~b, ~ts)", [At, Value])).
 
-%% A value that can't be written as code, or is long, is left to the user.
+%% The code has `nil` or `undefined` in place of a default that is long or can't be written as code.
 default(Field, #{defaults := Defaults}) ->
     Nothing = choose(nil, undefined),
     Value = maps:get(Field, Defaults, Nothing),

@@ -1,4 +1,4 @@
-/* The line that shows progress on a terminal when a call takes longer than half a second. */
+/* Shows a line on the terminal while a call takes longer than half a second. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <time.h>

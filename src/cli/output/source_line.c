@@ -1,5 +1,5 @@
-/* A line of the user's own source. The file's name comes from a compiler that ran strangers' code, so it leads nowhere
-   but below the project, whatever it says and whatever links lie there. */
+/* Reads a line of the user's source. The file's name comes from a compiler that ran strangers' code. So only files
+   below the project are opened, whatever the name says and wherever links lead. */
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>

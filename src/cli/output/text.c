@@ -21,18 +21,11 @@ size_t number_of(const json_t *object, const char *name) {
     return value > 0 ? (size_t)value : 0;
 }
 
-/* One character of UTF-8: its code and its length; a byte that begins none is itself, with code 0. */
+/* The length of a character and its code; a byte that begins none stands alone, with code 0. */
 static size_t decode(const char *text, size_t size, uint32_t *ret_code) {
-    const uint8_t *bytes = (const uint8_t *)text;
-    size_t length = bytes[0] < 0x80 ? 1 : bytes[0] >= 0xF0 ? 4 : bytes[0] >= 0xE0 ? 3 : 2;
-    if (length > size || !utf8_valid(bytes, length)) {
-        *ret_code = 0;
-        return 1;
-    }
-    uint32_t code = length == 1 ? bytes[0] : bytes[0] & (0x7Fu >> length);
-    for (size_t i = 1; i < length; i++) code = code << 6 | (bytes[i] & 0x3Fu);
-    *ret_code = code;
-    return length;
+    size_t length = utf8_decode((const uint8_t *)text, size, ret_code);
+    if (length == 0) *ret_code = 0;
+    return length ? length : 1;
 }
 
 struct range {

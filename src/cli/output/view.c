@@ -1,10 +1,10 @@
-/* Shows answers: as JSON, as fields of one object, or as a list. */
+/* Shows answers as JSON, as fields of one object, or as a list, and records of logs as lines. */
 #include <ctype.h>
 #include <string.h>
 
 #include "cli/cli_internal.h"
 
-enum { COLUMNS_MAX = 16, HEADING_BYTES = 48, PATH_BYTES = 96 };
+enum { ENTRIES_SHOWN = 8, COLUMNS_MAX = 16, HEADING_BYTES = 48, PATH_BYTES = 96 };
 
 /* One document on one line; indented where a person reads it. */
 void view_json(FILE *out, const json_t *value) {
@@ -38,11 +38,24 @@ static size_t widest_label(json_t *object) {
     return widest;
 }
 
+/* Of a long list its first entries; programs get all of it. */
+static void format_some(const char *key, json_t *value, struct buf *text) {
+    if (json_array_size(value) <= ENTRIES_SHOWN) {
+        format_value(key, value, text);
+        return;
+    }
+    CLEANUP_JSON json_t *first = json_array();
+    for (size_t i = 0; i < ENTRIES_SHOWN; i++) json_array_append(first, json_array_get(value, i));
+    buf_printf(text, "%zu: ", json_array_size(value));
+    format_value(key, first, text);
+    buf_append_string(text, ", and more with --json");
+}
+
 static void view_field(FILE *out, bool colour, int indent, size_t width, const char *key, json_t *value) {
     char label[HEADING_BYTES];
     label_of(key, label, sizeof label);
     CLEANUP(buf_free) struct buf text = BUF_INIT;
-    format_value(key, value, &text);
+    format_some(key, value, &text);
     fprintf(out, "%*s%s%-*s%s %s\n", indent, "", style_code(colour, STYLE_DIM), (int)width, label,
             style_code(colour, STYLE_PLAIN), buf_string(&text));
 }

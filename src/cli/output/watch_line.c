@@ -1,4 +1,5 @@
-/* What became of a save: one line, however much changed at once, and the compiler's words when it failed. */
+/* Prints what became of a save: one line, however much changed at once, and the compiler's messages if it failed. Also
+   the warnings of reloads. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

@@ -1,5 +1,5 @@
-/* What a run's program reads: the script itself where it is no project, and the standard input, which a thread brings
-   piece by piece while the run's answer is read. */
+/* Reads what a run's program needs of its caller: the text of a script, and the standard input. A thread sends the
+   input piece by piece while the run's answer is read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,25 +14,17 @@ enum { LINE_BYTES = 256, PIECE_BYTES = 48 << 10, SCRIPT_MAX_BYTES = 1 << 20 /* a
 
 /* ---- the script ---- */
 
-static int read_script(int fd, const char *name, struct buf *ret, struct error *reterr) {
-    char piece[4096];
-    ssize_t size;
-    while ((size = read(fd, piece, sizeof piece)) != 0) {
-        if (size < 0 && errno == EINTR) continue;
-        if (size < 0) return error_errno(reterr, errno, "reading %s", name);
-        buf_append(ret, piece, (size_t)size);
-        if (ret->size > SCRIPT_MAX_BYTES)
-            return error_set(reterr, E_INVALID, "%s has more than %d KiB", name, SCRIPT_MAX_BYTES >> 10);
-    }
-    return ret->failed ? error_set(reterr, E_NO_MEMORY, "no memory for %s", name) : 0;
-}
-
 static bool is_file(const char *path) {
     struct stat status;
     return stat(path, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-/* The path of "-" lies in the working directory, as that of every relative word. */
+static bool is_folder(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* The word "-" has become a path in the working directory, as every relative word. */
 static bool is_input(const char *path) {
     return string_ends(path, "/-") && access(path, F_OK) < 0;
 }
@@ -45,11 +37,6 @@ static void read_hash_bang(const char *path, char ret[LINE_BYTES]) {
     ret[string_starts(ret, "#!") ? strcspn(ret, "\n") : 0] = '\0';
 }
 
-static bool is_folder(const char *path) {
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 bool run_is_escript(const char *source) {
     char line[LINE_BYTES];
     if (!is_file(source)) return false;
@@ -57,7 +44,7 @@ bool run_is_escript(const char *source) {
     return strstr(line, "escript");
 }
 
-/* What is known before anything is compiled. */
+/* Refuses at once what the service would refuse only after compiling. */
 static int check_program(const json_t *params, const char *source, struct error *reterr) {
     char line[LINE_BYTES] = "";
     if (is_folder(source) && json_array_size(json_object_get(params, "args")) > 0)
@@ -71,12 +58,14 @@ static int check_program(const json_t *params, const char *source, struct error 
 int run_take_script(json_t *params, struct error *reterr) {
     const char *source = json_string_value(json_object_get(params, "source"));
     CLEANUP(buf_free) struct buf text = BUF_INIT;
+    if (!source && !json_object_get(params, "code"))
+        return error_set(reterr, E_INVALID, "SOURCE is missing: a project, a script, an escript, or - for the input");
     if (!source) return 0;
     bool is_script = string_ends(source, ".exs") && is_file(source);
     if (!is_script && !is_input(source)) return check_program(params, source, reterr);
     CLEANUP_FD int fd = is_script ? open(source, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
     if (fd < 0) return error_errno(reterr, errno, "opening %s", source);
-    int result = read_script(fd, is_script ? source : "the standard input", &text, reterr);
+    int result = given_text_read(fd, is_script ? source : "the standard input", SCRIPT_MAX_BYTES, &text, reterr);
     if (result < 0) return result;
     if (text.size == 0) return error_set(reterr, E_INVALID, "the script is empty");
     json_t *code = json_stringn((const char *)text.data, text.size);
@@ -89,13 +78,13 @@ int run_take_script(json_t *params, struct error *reterr) {
 
 /* ---- the standard input ---- */
 
-struct bringer {
+struct input_sender {
     const char *home;
     char id[OP_ID_MAX_BYTES + 1];
 };
 
-/* False: no more of it is wanted. */
-static bool bring(struct sbx *sbx, const char *id, const uint8_t *bytes, size_t size) {
+/* False: the program has ended, or wants no more. */
+static bool send_piece(struct sbx *sbx, const char *id, const uint8_t *bytes, size_t size) {
     CLEANUP(buf_free) struct buf encoded = BUF_INIT;
     CLEANUP_FREE char *answer = NULL;
     struct sbx_error error;
@@ -108,14 +97,14 @@ static bool bring(struct sbx *sbx, const char *id, const uint8_t *bytes, size_t 
     return false;
 }
 
-static void *bring_all(void *data) {
-    struct bringer *bringer = data;
+static void *send_all(void *data) {
+    struct input_sender *sender = data;
     struct sbx_options options = SBX_OPTIONS_INIT;
     struct sbx *sbx = NULL;
     struct sbx_error error;
     uint8_t piece[PIECE_BYTES];
     ssize_t size = 1;
-    options.home = bringer->home;
+    options.home = sender->home;
     options.flags = SBX_NO_AUTOSTART;
     if (sbx_open_with(&options, &sbx, &error) < 0) {
         sbx_error_clear(&error);
@@ -125,22 +114,22 @@ static void *bring_all(void *data) {
         size = read(STDIN_FILENO, piece, sizeof piece);
         if (size < 0 && errno == EINTR)
             size = 1;
-        else if (!bring(sbx, bringer->id, piece, size > 0 ? (size_t)size : 0))
+        else if (!send_piece(sbx, sender->id, piece, size > 0 ? (size_t)size : 0))
             break;
     }
     sbx_close(sbx);
-    free(bringer);
+    free(sender);
     return NULL;
 }
 
-void run_bring_input(const struct cli *cli, const char *id) {
+void run_send_input(const struct cli *cli, const char *id) {
     pthread_t thread;
-    struct bringer *bringer = calloc(1, sizeof *bringer);
-    if (!bringer) return;
-    bringer->home = cli->home;
-    snprintf(bringer->id, sizeof bringer->id, "%s", id);
-    if (pthread_create(&thread, NULL, bring_all, bringer) == 0)
+    struct input_sender *sender = calloc(1, sizeof *sender);
+    if (!sender) return;
+    sender->home = cli->home;
+    snprintf(sender->id, sizeof sender->id, "%s", id);
+    if (pthread_create(&thread, NULL, send_all, sender) == 0)
         pthread_detach(thread);
     else
-        free(bringer);
+        free(sender);
 }

@@ -1,4 +1,4 @@
-/* audit: the trail of what was done, for people; and whether it is whole. */
+/* audit: shows records of the audit trail, and verifies that the trail is whole. */
 #include <string.h>
 
 #include "cli/cli_internal.h"
@@ -81,7 +81,8 @@ static int verify(struct cli *cli, const struct op *op, struct arguments *argume
     return result < 0 ? fail_call(cli, &error) : show_verdict(cli, json_array_get(answer, 0));
 }
 
-/* Of what began and ended, the end tells all; what has no end here is still going on, or was cut short. */
+/* An operation that has ended has two records, and the second has all facts. One without a second record still runs, or
+   was cut short. */
 static void show_past(struct cli *cli, json_t *records) {
     CLEANUP_JSON json_t *ended = json_object();
     size_t index;

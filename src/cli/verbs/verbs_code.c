@@ -1,11 +1,10 @@
 /* Commands on the code of a running sandbox: reload, rollback, versions, export. */
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cli_internal.h"
 
-enum { INPUT_MAX_BYTES = 1 << 20 /* as the operation takes */, INPUT_CHUNK_BYTES = 64 << 10 };
+enum { INPUT_MAX_BYTES = 1 << 20 /* as the operation takes */ };
 
 static size_t count_migrated(json_t *processes) {
     size_t index, count = 0;
@@ -45,7 +44,7 @@ static void summarize(const struct cli *cli, json_t *result) {
     printf("%s\n", buf_string(&line));
 }
 
-/* "configuration: shop: 2 keys, told by config_change/3" */
+/* "configured shop: 2 keys, told by config_change/3" */
 static void print_configuration(json_t *configuration) {
     json_t *applications = json_object_get(configuration, "applications"), *application;
     size_t index;
@@ -61,25 +60,13 @@ static void print_configuration(json_t *configuration) {
         size_t keys = number_of(application, "keys");
         bool is_told = strcmp(outcome, "told") == 0, is_untold = strcmp(outcome, "untold") == 0;
         const char *words = is_told     ? "told by config_change/3"
-                            : is_untold ? "which it reads when it reads them"
+                            : is_untold ? "not told, since it has no config_change/3"
                                         : outcome;
         format_value("name", json_object_get(application, "name"), &line);
         printf("configured %s: %zu key%s, ", buf_string(&line), keys, keys == 1 ? "" : "s");
         text_print(stdout, words);
         printf("\n");
     }
-}
-
-static int read_input(struct buf *text, struct error *reterr) {
-    size_t got = 1;
-    while (got > 0 && text->size <= INPUT_MAX_BYTES && buf_reserve(text, INPUT_CHUNK_BYTES)) {
-        got = fread(text->data + text->size, 1, text->capacity - text->size, stdin);
-        text->size += got;
-    }
-    if (ferror(stdin)) return error_errno(reterr, errno, "reading the standard input");
-    if (text->size > INPUT_MAX_BYTES)
-        return error_set(reterr, E_INVALID, "the standard input has more than %d KiB", INPUT_MAX_BYTES >> 10);
-    return 0;
 }
 
 /* The path "-" is source text on the standard input. */
@@ -94,7 +81,7 @@ static int take_input(json_t *params, struct error *reterr) {
         return error_set(reterr, E_INVALID, "the standard input can't be loaded together with other paths");
     if (!json_object_get(params, "file"))
         return error_set(reterr, E_INVALID, "--file is missing: the name that the standard input goes by");
-    int result = read_input(&text, reterr);
+    int result = given_text_read(STDIN_FILENO, "the standard input", INPUT_MAX_BYTES, &text, reterr);
     if (result < 0) return result;
     json_t *code = json_stringn((const char *)text.data, text.size);
     if (!code) return error_set(reterr, E_INVALID, "the standard input is not UTF-8 text");

@@ -1,4 +1,4 @@
-/* compile, validate, deps: what is done without a sandbox. */
+/* Commands that need no sandbox: compile, validate, deps. */
 #include <limits.h>
 #include <string.h>
 
@@ -42,7 +42,7 @@ int verb_compile(struct cli *cli, const struct op *op, struct arguments *argumen
 
 /* ---- validate ---- */
 
-/* What stands in the table's last column: of a good file nothing but facts, of a bad one why. */
+/* A row of the table: lists are counted, checksums shortened, paths told from the working directory. */
 static json_t *row_of(json_t *file, const char *here) {
     const char *path = json_string_value(json_object_get(file, "file"));
     bool valid = json_is_true(json_object_get(file, "valid"));

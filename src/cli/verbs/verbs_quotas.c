@@ -1,4 +1,4 @@
-/* quotas: what each user holds and may hold. Users have names here; the service knows them by number. */
+/* quotas: what each user holds and may hold. The service knows users by number; the names are looked up here. */
 #include <pwd.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Commands on sandboxes: create, restart, freeze, thaw, list, destroy; and the view that other operations share. */
+/* Commands on sandboxes: create, restart, freeze, thaw, list, and those that take several names, such as destroy. Also
+   the view of all operations that have none of their own. */
 #include <string.h>
 
 #include "cli/cli_internal.h"
@@ -39,6 +40,13 @@ int verb_any(struct cli *cli, const struct op *op, struct arguments *arguments) 
 
 /* ---- create, restart ---- */
 
+static void print_warning(const struct cli *cli, json_t *text) {
+    CLEANUP(buf_free) struct buf line = BUF_INIT;
+    format_value("warning", text, &line);
+    fprintf(stderr, "%swarning:%s %s\n", style_code(cli->err_colour, STYLE_YELLOW),
+            style_code(cli->err_colour, STYLE_PLAIN), buf_string(&line));
+}
+
 /* "counter is running: Counter.Supervisor, profile medium, 64 MiB, 212 ms" */
 static void summarize(const struct cli *cli, json_t *sandbox, uint64_t started_ms) {
     CLEANUP(buf_free) struct buf line = BUF_INIT;
@@ -56,12 +64,9 @@ static void summarize(const struct cli *cli, json_t *sandbox, uint64_t started_m
             style_code(cli->err_colour, STYLE_PLAIN));
     size_t i;
     json_t *warning;
-    json_array_foreach(json_object_get(sandbox, "warnings"), i, warning) {
-        buf_clear(&line);
-        format_value("warning", warning, &line);
-        fprintf(stderr, "%swarning:%s %s\n", style_code(cli->err_colour, STYLE_YELLOW),
-                style_code(cli->err_colour, STYLE_PLAIN), buf_string(&line));
-    }
+    json_array_foreach(json_object_get(sandbox, "warnings"), i, warning) print_warning(cli, warning);
+    json_t *last_error = json_at(sandbox, "last_error.detail"); /* it runs all the same */
+    if (json_is_string(last_error)) print_warning(cli, last_error);
     json_t *lost = json_object_get(sandbox, "lost_guarantees");
     if (json_array_size(lost) == 0) return;
     buf_clear(&line);
@@ -107,6 +112,7 @@ static int start(struct cli *cli, const struct op *op, struct arguments *argumen
     }
     diagnostics_print(cli, SEVERITY_WARNING, json_at(sandbox, "compilation.warnings"));
     summarize(cli, sandbox, started_ms);
+    ports_lines(cli, sandbox);
     summarize_timing(cli, sandbox);
     if (!json_is_true(json_object_get(arguments->params, "fresh"))) /* with --fresh no state is kept */
         states_lines(cli, json_object_get(sandbox, "states"));
@@ -138,6 +144,19 @@ int verb_freeze(struct cli *cli, const struct op *op, struct arguments *argument
     return 0;
 }
 
+/* ---- publish, unpublish ---- */
+
+int verb_publish(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    CLEANUP_JSON json_t *sandbox = NULL;
+    struct sbx_error error;
+    if (session_call(cli, op, arguments->params, &sandbox, &error) < 0) return fail_call(cli, &error);
+    if (cli->json)
+        view_json(stdout, sandbox);
+    else
+        ports_lines(cli, sandbox);
+    return 0;
+}
+
 /* ---- list ---- */
 
 /* A frozen sandbox is a running one to programs; people want to see it at a glance. */
@@ -146,6 +165,20 @@ static void show_frozen(json_t *list) {
     json_t *sandbox;
     json_array_foreach(list, index, sandbox) if (json_is_true(json_object_get(sandbox, "frozen")))
         json_object_set_new(sandbox, "status", json_string("frozen"));
+}
+
+/* Below the table: why one does not run, or what a limit killed in it. */
+static void print_last_errors(const struct cli *cli, json_t *list) {
+    size_t index;
+    json_t *sandbox;
+    json_array_foreach(list, index, sandbox) {
+        json_t *detail = json_at(sandbox, "last_error.detail");
+        if (!json_is_string(detail)) continue;
+        fprintf(stderr, "%s%s:%s ", style_code(cli->err_colour, STYLE_YELLOW), text_of(sandbox, "id", "?"),
+                style_code(cli->err_colour, STYLE_PLAIN));
+        text_print_line(stderr, json_string_value(detail));
+        fputc('\n', stderr);
+    }
 }
 
 int verb_list(struct cli *cli, const struct op *op, struct arguments *arguments) {
@@ -160,6 +193,7 @@ int verb_list(struct cli *cli, const struct op *op, struct arguments *arguments)
         {"UP", "usage.uptime_ms", true},
         {"RESTARTS", "restart_count", true},
         {"SOURCE", "source", false},
+        {"PORTS", "ports", false}, /* last: left out where no sandbox has any */
     };
     CLEANUP_JSON json_t *list = NULL;
     struct sbx_error error;
@@ -169,7 +203,9 @@ int verb_list(struct cli *cli, const struct op *op, struct arguments *arguments)
         return 0;
     }
     show_frozen(list);
-    columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), list);
+    size_t count = ARRAY_SIZE(columns) - !ports_words(list);
+    columns_print(stdout, cli->out_colour, columns, count, list);
+    print_last_errors(cli, list);
     return 0;
 }
 

@@ -43,23 +43,7 @@ static void add_access(json_t *profiles) {
     }
 }
 
-/* ---- toolchains ---- */
-
-int verb_toolchains(struct cli *cli, const struct op *op, struct arguments *arguments) {
-    static const struct column columns[] = {
-        {"NAME", "name", false},     {"OTP", "otp", false},         {"ELIXIR", "elixir", false},
-        {"SOURCE", "source", false}, {"PATH", "path", false},       {"DEFAULT", "default", false},
-        {"USABLE", "usable", false}, {"PROBLEM", "problem", false},
-    };
-    CLEANUP_JSON json_t *toolchains = NULL;
-    struct sbx_error error;
-    if (session_call(cli, op, arguments->params, &toolchains, &error) < 0) return fail_call(cli, &error);
-    if (cli->json)
-        view_json(stdout, toolchains);
-    else
-        columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), toolchains);
-    return 0;
-}
+/* ---- volumes ---- */
 
 int verb_volumes(struct cli *cli, const struct op *op, struct arguments *arguments) {
     static const struct column columns[] = {{"NAME", "name", false},
@@ -76,7 +60,7 @@ int verb_volumes(struct cli *cli, const struct op *op, struct arguments *argumen
     return 0;
 }
 
-/* What people choose by; JSON has the rest. */
+/* The columns that people choose by; JSON has the rest. */
 int verb_profiles(struct cli *cli, const struct op *op, struct arguments *arguments) {
     static const struct column columns[] = {
         {"NAME", "name", false},
@@ -100,6 +84,24 @@ int verb_profiles(struct cli *cli, const struct op *op, struct arguments *argume
         view_json(stdout, profiles);
     else
         columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), profiles);
+    return 0;
+}
+
+/* ---- toolchains ---- */
+
+int verb_toolchains(struct cli *cli, const struct op *op, struct arguments *arguments) {
+    static const struct column columns[] = {
+        {"NAME", "name", false},     {"OTP", "otp", false},         {"ELIXIR", "elixir", false},
+        {"SOURCE", "source", false}, {"PATH", "path", false},       {"DEFAULT", "default", false},
+        {"USABLE", "usable", false}, {"PROBLEM", "problem", false},
+    };
+    CLEANUP_JSON json_t *toolchains = NULL;
+    struct sbx_error error;
+    if (session_call(cli, op, arguments->params, &toolchains, &error) < 0) return fail_call(cli, &error);
+    if (cli->json)
+        view_json(stdout, toolchains);
+    else
+        columns_print(stdout, cli->out_colour, columns, ARRAY_SIZE(columns), toolchains);
     return 0;
 }
 

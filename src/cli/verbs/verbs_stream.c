@@ -1,4 +1,4 @@
-/* Commands that evaluate or follow: eval, events, logs, run, mix. */
+/* Commands that evaluate code or follow a stream: eval, events, logs, run, mix. */
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -102,7 +102,7 @@ int verb_logs(struct cli *cli, const struct op *op, struct arguments *arguments)
 /* ---- run, mix ---- */
 
 struct run {
-    bool brings_input;
+    bool sends_input;
     char sandbox_id[OP_ID_MAX_BYTES + 1]; /* once a record has told it */
 };
 
@@ -112,9 +112,10 @@ static int show_run_record(struct cli *cli, json_t *record, void *data) {
     if (id && ops_id_valid(id)) {
         bool is_first = !*run->sandbox_id;
         memcpy(run->sandbox_id, id, strlen(id) + 1);
-        if (is_first && run->brings_input) run_bring_input(cli, id);
+        if (is_first && run->sends_input) run_send_input(cli, id);
     }
     if (cli->json) return 0;
+    ports_lines(cli, record);
     diagnostics_print(cli, SEVERITY_WARNING, json_at(record, "compilation.warnings"));
     if (!view_skipped(stdout, record)) view_log_record(stdout, cli->out_colour, record);
     fflush(stdout);
@@ -170,10 +171,10 @@ static int end_normally(const struct cli *cli, json_t *answer) {
     return crashed;
 }
 
-static int follow_run(struct cli *cli, const struct op *op, json_t *params, bool brings_input) {
+static int follow_run(struct cli *cli, const struct op *op, json_t *params, bool sends_input) {
     CLEANUP_JSON json_t *answer = NULL;
     struct sbx_error error;
-    struct run run = {.brings_input = brings_input};
+    struct run run = {.sends_input = sends_input};
     CLEANUP_FD int signals_fd = catch_interrupts();
     cli->cancel_fd = signals_fd;
     int result = session_stream(cli, op, params, show_run_record, &run, &answer, &error);
@@ -194,8 +195,8 @@ int verb_run(struct cli *cli, const struct op *op, struct arguments *arguments) 
     struct error bad;
     if (run_take_script(arguments->params, &bad) < 0) return fail_usage(cli, op, &bad);
     const char *source = json_string_value(json_object_get(arguments->params, "source"));
-    bool brings_input = !source || string_ends(source, ".erl") || run_is_escript(source);
-    return follow_run(cli, op, arguments->params, brings_input);
+    bool sends_input = !source || string_ends(source, ".erl") || run_is_escript(source);
+    return follow_run(cli, op, arguments->params, sends_input);
 }
 
 int verb_mix(struct cli *cli, const struct op *op, struct arguments *arguments) {

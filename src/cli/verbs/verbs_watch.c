@@ -1,4 +1,4 @@
-/* `watch`: turns watching on and off, and shows what it did last. */
+/* watch: turns watching on and off, and shows its state and its last failure. */
 #include <string.h>
 
 #include "cli/cli_internal.h"

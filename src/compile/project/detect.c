@@ -1,4 +1,4 @@
-/* What kind of project a folder holds. */
+/* Finds out what kind of project a folder holds, by the names of its files. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,13 +17,17 @@ static bool has(int folder, const char *name) {
     return faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static bool has_file_ending(int folder, const char *name, const char *suffix) {
-    int fd = open_below(folder, name); /* a link would lead outside */
+/* NULL: it can't be read, or a link leads there, which would lead outside. */
+static DIR *open_directory(int folder, const char *path) {
+    int fd = open_below(folder, path);
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-    if (!directory) {
-        fd_close(fd);
-        return false;
-    }
+    if (!directory) fd_close(fd);
+    return directory;
+}
+
+static bool has_file_ending(int folder, const char *name, const char *suffix) {
+    DIR *directory = open_directory(folder, name);
+    if (!directory) return false;
     bool found = false;
     struct dirent *entry;
     while (!found && (entry = readdir(directory))) found = string_ends(entry->d_name, suffix);
@@ -33,12 +37,8 @@ static bool has_file_ending(int folder, const char *name, const char *suffix) {
 
 /* Whether any folder below this one holds `NAME/SUB` with such a file. */
 static bool has_below(int folder, const char *name, const char *sub, const char *suffix) {
-    int fd = open_below(folder, name);
-    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-    if (!directory) {
-        fd_close(fd);
-        return false;
-    }
+    DIR *directory = open_directory(folder, name);
+    if (!directory) return false;
     bool found = false;
     struct dirent *entry;
     while (!found && (entry = readdir(directory))) {
@@ -60,14 +60,14 @@ static bool has_beams(int folder) {
     return has_file_ending(folder, "", ".beam") || has_file_ending(folder, "ebin", ".beam");
 }
 
-/* A broken one is better told as a release than as a folder without modules. */
+/* A broken release counts too: its error is better than that of a folder without modules. */
 static bool is_release(int folder) {
     CLEANUP_FD int lib = open_below(folder, "lib");
     CLEANUP_FD int releases = open_below(folder, "releases");
     return lib >= 0 && releases >= 0 && (has(releases, "start_erl.data") || has_below(folder, "releases", "", ".rel"));
 }
 
-/* With a Makefile they are a project's own, whose sources count. */
+/* Beside a Makefile the applications are a source tree's, which is a folder of sources. */
 static bool is_compiled(int folder) {
     return !has(folder, "Makefile") &&
            (has_below(folder, "", "/ebin", ".app") || has_below(folder, "lib", "/ebin", ".app"));

@@ -28,12 +28,6 @@ static int64_t time_ns(const struct timespec *time) {
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
-static bool is_one_of(const char *name, const char *const *names) {
-    for (; *names; names++)
-        if (strcmp(name, *names) == 0) return true;
-    return false;
-}
-
 /* Of _build only what belongs to a project: dependencies that rebar3 fetched to _build/PROFILE/lib, and what was built
    natively for _build/ENV/lib/APP/priv. */
 static bool is_ignored_in_build(const char *name, unsigned depth) {

@@ -3,6 +3,7 @@
 
 #include "core/core_internal.h"
 #include "core/policy/containment.h"
+#include "core/sandbox/logs.h"
 #include "core/sandbox/sandbox.h"
 
 enum {
@@ -10,7 +11,8 @@ enum {
     THROTTLE_MS = 10000,
     RELIEF_DEADLINE_MS = 2000,
     TELL_FORKS_MS = 1000,
-    BOMB_FORKS = 4, /* refused between two looks that are a tenth of a second apart: so often tries a bomb alone */
+    BLAME_MS = 5000, /* what was killed so long ago at most may be why an application ended */
+    BOMB_FORKS = 4,  /* refused between two looks that are a tenth of a second apart: so often tries a bomb alone */
 };
 
 struct reached {
@@ -80,8 +82,30 @@ static void act(struct sandbox *sandbox, enum jail_policy policy, const char *re
     if (is_acted_on(sandbox) && actions[policy]) actions[policy](sandbox, reason);
 }
 
+/* In the log and as its last error, for its owner: events are read by few. A call that took too long is told by its
+   answer. */
+static void note_killed(struct sandbox *sandbox, const struct reached *reached, uint64_t killed) {
+    const char *name = jail_limit_kind(reached->limit)->name;
+    struct error *error = &sandbox->limits.killed;
+    if (killed == 0 || reached->limit == JAIL_LIMIT_MAX_RUN) return;
+    error_set(error, E_LIMIT, "its limit on %s killed %llu of its processes: %llu of %llu; --limit %s=N gives it more",
+              name, (unsigned long long)killed, (unsigned long long)reached->count, (unsigned long long)reached->max,
+              name);
+    sandbox->limits.killed_ms = clock_monotonic_ms();
+    sandbox_set_error(sandbox, error);
+    log_add(sandbox, "service", "warning", NULL, error->detail, strlen(error->detail));
+}
+
+void limit_blame(const struct sandbox *sandbox, struct error *error) {
+    const struct limit_state *limits = &sandbox->limits;
+    bool is_fresh = limits->killed.code != E_NONE && clock_monotonic_ms() - limits->killed_ms < BLAME_MS;
+    struct error ended = *error;
+    if (is_fresh) error_set(error, ended.code, "%s; %s", limits->killed.detail, ended.detail);
+}
+
 static void tell(struct sandbox *sandbox, const struct reached *reached, uint64_t killed) {
     enum jail_policy policy = sandbox->config.policies.of[reached->limit];
+    note_killed(sandbox, reached, killed);
     alarm_event(sandbox->engine, &sandbox->limits.alarms, EVENT_LIMIT, sandbox->id,
                 json_pack("{s:s, s:{s:I, s:I}, s:s, s:I}", "limit", jail_limit_kind(reached->limit)->name, "usage",
                           "count", (json_int_t)reached->count, "limit", (json_int_t)reached->max, "policy",

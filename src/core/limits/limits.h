@@ -20,6 +20,8 @@ struct limit_state {
     struct change_job *change;   /* of the limits, under way */
     uint64_t throttled_until_ms; /* 0: it is not throttled */
     struct error error;          /* why its VM is being ended; E_NONE: not for a limit */
+    struct error killed;         /* what a limit killed last in this VM; E_NONE: nothing */
+    uint64_t killed_ms;          /* when */
     struct alarms alarms;        /* apart from violations, which would drive these out */
 };
 
@@ -45,6 +47,9 @@ bool limits_differ(const struct jail_limits *a, const struct jail_limits *b, enu
 void limits_put(struct buf *args, const struct jail_limits *limits, const struct limit_policies *policies);
 
 /* ---- limit_reached.c ---- */
+
+/* Add to the reason why an application ended what a limit killed just before, if it did. */
+void limit_blame(const struct sandbox *sandbox, struct error *error);
 
 /* Tell, and do what the policy says. killed: how many processes died of it already. */
 void limit_reached(struct sandbox *sandbox, enum jail_limit limit, uint64_t count, uint64_t max, uint64_t killed);

@@ -31,6 +31,19 @@ static void add_end(struct engine *engine, const struct audit_subject *subject, 
     audit_add(engine->trail.audit, &record, !is_first, NULL, NULL); /* of what was refused nothing has happened */
 }
 
+void audit_note(struct engine *engine, const char *op, uid_t uid, const char *sandbox_id, json_t *data) {
+    CLEANUP(buf_free) struct buf record = BUF_INIT;
+    json_t *params = json_copy(data);
+    struct request request = {.params = params, .caller = {.uid = uid, .peer_fd = -1, .is_service = true}};
+    json_object_set_new(params, "sandbox_id", json_string(sandbox_id));
+    audit_record_begin(&record, op, &request, "end");
+    audit_record_outcome(&record, NULL, 0);
+    audit_record_params(&record, params);
+    quotas_charge(engine->config.quotas, uid, QUOTA_LOG, record.size);
+    audit_add(engine->trail.audit, &record, true, NULL, NULL);
+    json_decref(params);
+}
+
 /* ---- around an operation ---- */
 
 /* Whether the sandbox's profile wants to have it in the trail although it changes nothing. */

@@ -18,6 +18,8 @@ struct audit_state {
     unsigned admitting; /* operations that wait to be in the trail */
 };
 
+/* Something that the service did for a user: data is what is told of it. */
+void audit_note(struct engine *engine, const char *op, uid_t uid, const char *sandbox_id, json_t *data);
 void audited_end(struct request *request, const struct error *error); /* it is being answered */
 void audit_feed_record(void *engine, const char *line);
 

@@ -70,6 +70,20 @@ int charge_raise(struct engine *engine, struct charge *charge, const struct jail
     return 0;
 }
 
+int charge_ports(struct engine *engine, struct charge *charge, size_t count, bool anyway, struct error *reterr) {
+    struct quotas *quotas = engine->config.quotas;
+    uint64_t *held = &charge->of[QUOTA_PORTS];
+    int result = 0;
+    if (count < *held)
+        quotas_give(quotas, charge->uid, QUOTA_PORTS, *held - count);
+    else if (count > *held && anyway)
+        quotas_count(quotas, charge->uid, QUOTA_PORTS, count - *held);
+    else if (count > *held)
+        result = quotas_take(quotas, charge->uid, QUOTA_PORTS, count - *held, reterr);
+    if (result == 0) *held = count;
+    return result;
+}
+
 void charge_lower(struct engine *engine, struct charge *charge, const struct jail_limits *limits) {
     for (size_t i = 0; i < ARRAY_SIZE(of_limits); i++) {
         uint64_t amount = amount_of(limits, of_limits[i]), *held = &charge->of[of_limits[i]];
@@ -86,4 +100,5 @@ void charge_give(struct engine *engine, struct charge *charge, enum quota quota)
 
 void charge_give_all(struct engine *engine, struct charge *charge) {
     for (size_t i = 0; i < ARRAY_SIZE(of_create); i++) charge_give(engine, charge, of_create[i]);
+    charge_give(engine, charge, QUOTA_PORTS);
 }

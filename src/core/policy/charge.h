@@ -22,6 +22,8 @@ void charge_restored(struct engine *engine, uid_t uid, const struct jail_limits 
 /* For limits that are larger than the present ones. With `anyway` it is never refused. */
 int charge_raise(struct engine *engine, struct charge *charge, const struct jail_limits *limits, bool anyway,
                  struct error *reterr);
+/* For so many ports, published and connected, instead of the present number. */
+int charge_ports(struct engine *engine, struct charge *charge, size_t count, bool anyway, struct error *reterr);
 void charge_lower(struct engine *engine, struct charge *charge, const struct jail_limits *limits);
 void charge_give(struct engine *engine, struct charge *charge, enum quota quota);
 void charge_give_all(struct engine *engine, struct charge *charge);

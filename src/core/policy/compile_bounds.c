@@ -1,4 +1,4 @@
-/* How long a compilation may take, and how much memory. */
+/* Reads and checks how long a compilation may take, and how much memory it may use. */
 #include "core/core_internal.h"
 
 #define TIMEOUT "compile_timeout_ms"
@@ -25,16 +25,18 @@ void compile_bounds_put(const struct compile_bounds *bounds, json_t *object) {
 }
 
 int compile_bounds_check(const struct engine *engine, const struct compile_bounds *bounds, struct error *reterr) {
-    uint64_t timeout_max_ms = engine->config.compile_deadline_max_ms;
-    uint64_t memory_max_bytes = engine->config.compile_memory_max_bytes;
-    if (bounds->timeout_ms > timeout_max_ms)
+    const struct engine_config *config = &engine->config;
+    char most[QUANTITY_BYTES];
+    if (bounds->timeout_ms > config->compile_deadline_max_ms) {
+        duration_to_text(config->compile_deadline_max_ms, most);
         return error_set(reterr, E_LIMIT,
-                         TIMEOUT ": at most %llu ms, as the setting compile-deadline-max says; an admin can raise it",
-                         (unsigned long long)timeout_max_ms);
-    if (bounds->memory_bytes > memory_max_bytes)
-        return error_set(reterr, E_LIMIT,
-                         MEMORY ": at most %llu MiB, as the setting compile-memory-max says; an admin can raise it",
-                         (unsigned long long)memory_max_bytes >> 20);
+                         TIMEOUT ": compiling may take %s at most (compile-deadline-max in sandbox.conf)", most);
+    }
+    if (bounds->memory_bytes > config->compile_memory_max_bytes) {
+        size_to_text(config->compile_memory_max_bytes, most);
+        return error_set(reterr, E_LIMIT, MEMORY ": compiling may use %s at most (compile-memory-max in sandbox.conf)",
+                         most);
+    }
     return 0;
 }
 

@@ -37,6 +37,17 @@ static int conclude(const struct guard_profile *profile, const struct scan_repor
     return refuse(profile, report, reterr);
 }
 
+struct guard_profile containment_profile(const struct sandbox *sandbox) {
+    struct guard_profile profile = *sandbox->config.profile;
+    operation_set network;
+    if (!sandbox->config.ports.has_loopback ||
+        guard_operations_parse("network_server, network_client", &network, NULL) < 0)
+        return profile;
+    profile.operations |= network;
+    snprintf(profile.jail.name, sizeof profile.jail.name, "%.40s with ports", sandbox->config.profile->jail.name);
+    return profile;
+}
+
 int containment_scan_build(const struct guard_profile *profile, const char *build, atomic_bool *call_off,
                            json_t **ret_summary, struct error *reterr) {
     CLEANUP(scan_free) struct scan_report report = {0};

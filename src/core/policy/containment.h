@@ -34,6 +34,8 @@ struct security_state {
     bool is_freezing; /* the launcher has been asked to, for the engine's own reasons */
 };
 
+/* What the code of a sandbox is scanned for: its profile, with the network operations that its ports are for. */
+struct guard_profile containment_profile(const struct sandbox *sandbox);
 /* Blocking; for the thread pool. *ret_summary, where it is set, is for the caller's answer, also when the code is
    refused, which is E_POLICY: profile, policy, finding_count, dynamic_count and the first findings. */
 int containment_scan_build(const struct guard_profile *profile, const char *build, atomic_bool *call_off,

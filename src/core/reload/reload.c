@@ -19,7 +19,7 @@ enum {
     WARNINGS_TOLD = 20,       /* in an event */
 };
 
-static void check_running(void *job);
+static void check_sandbox(void *job);
 static void rest(void *job);
 static void abort_rest(void *job);
 static void call_agent(void *job);
@@ -28,7 +28,7 @@ static void wait_for_probation(void *job);
 static void abort_probation(void *job);
 
 static const struct step reload_steps[RELOAD_STEPS] = {
-    [RELOAD_CHECK] = {"check", check_running, NULL},
+    [RELOAD_CHECK] = {"check", check_sandbox, NULL},
     [RELOAD_TOOLCHAIN] = {"toolchain", reload_find_toolchain, NULL},
     [RELOAD_OPEN] = {"open", reload_open_part, NULL},
     [RELOAD_COMPILE] = {"compile", reload_compile_part, reload_abort_compiling},
@@ -65,12 +65,19 @@ bool reload_is_dry(const struct reload_job *reload) {
 
 /* ---- check ---- */
 
+int reload_check(const struct reload_job *reload, struct error *reterr) {
+    const struct sandbox *sandbox = reload->job.sandbox;
+    if (!reload->is_at_rest) return sandbox_check_runs(sandbox, reterr);
+    return sandbox->node ? error_set(reterr, E_CONFLICT, "the sandbox '%s' has been started meanwhile", sandbox->id)
+                         : 0;
+}
+
 /* A rollback brings nothing. */
-static void check_running(void *job) {
+static void check_sandbox(void *job) {
     struct reload_job *reload = job;
     struct error error;
     loop_note(reload->loop, "reload", reload->job.sandbox->id);
-    if (sandbox_check_runs(reload->job.sandbox, &error) < 0)
+    if (reload_check(reload, &error) < 0)
         step_done(&reload->steps, &error);
     else
         step_go(&reload->steps, reload->is_rollback ? RELOAD_COMPARE : RELOAD_TOOLCHAIN);
@@ -89,7 +96,7 @@ static void leave_sandbox(struct reload_job *reload) {
 static void on_rested(void *job) {
     struct reload_job *reload = job;
     struct error error;
-    int result = sandbox_check_runs(reload->job.sandbox, &error);
+    int result = reload_check(reload, &error);
     loop_note(reload->loop, "reload", reload->job.sandbox->id);
     reload_forget_comparison(reload); /* the code that runs may have changed by now */
     step_done(&reload->steps, result < 0 ? &error : NULL);
@@ -186,18 +193,33 @@ static json_t *first_warnings(const struct reload_job *reload) {
     return first;
 }
 
-static void keep_changes(struct reload_job *reload) {
+/* They are the sandbox's code from now on. id is the transaction's; "" without one. */
+static void keep_changes(struct reload_job *reload, const char *id) {
     struct sandbox *sandbox = reload->job.sandbox;
     struct comparison *compared = &reload->compared;
     json_t *told =
         json_pack("{s:O, s:I, s:O, s:O, s:o}", "modules", compared->told_first, "module_count",
                   (json_int_t)compared->changes.count, "pause_us", json_object_get(reload->result, "pause_us"),
                   "duration_us", json_object_get(reload->result, "duration_us"), "warnings", first_warnings(reload));
-    sandbox_set_status(sandbox, STATUS_RUNNING, NULL); /* before the registry hears of it */
-    live_code_adopt(sandbox, reload->id, &compared->adoption, &reload->build);
-    sandbox_set_error(sandbox, NULL);
+    live_code_adopt(sandbox, id, &compared->adoption, &reload->build);
     engine_event(sandbox->engine, EVENT_RELOADED, sandbox->id, told);
     reload_sync(sandbox, &compared->changes);
+}
+
+static void keep_what_runs(struct reload_job *reload) {
+    struct sandbox *sandbox = reload->job.sandbox;
+    sandbox_set_status(sandbox, STATUS_RUNNING, NULL); /* before the registry hears of it */
+    sandbox_set_error(sandbox, NULL);
+    keep_changes(reload, reload->id);
+}
+
+/* There is no process to change, and none whose crash would take it back. */
+static void keep_for_next_start(struct reload_job *reload) {
+    reload->result = transaction_no_change();
+    json_object_set(reload->result, "modules", reload->compared.told);
+    keep_changes(reload, "");
+    live_code_forget(reload->job.sandbox);
+    step_done(&reload->steps, NULL);
 }
 
 static void on_reloaded(void *data, void *told_result, const struct term *reason, const struct error *error) {
@@ -213,7 +235,7 @@ static void on_reloaded(void *data, void *told_result, const struct term *reason
     if (!reload_is_dry(reload) && found_nothing(reload))
         live_code_forget(reload->job.sandbox); /* the one before is final all the same */
     else if (!reload_is_dry(reload))
-        keep_changes(reload);
+        keep_what_runs(reload);
     step_done(&reload->steps, NULL);
 }
 
@@ -253,10 +275,12 @@ static void call_agent(void *job) {
     struct reload_job *reload = job;
     struct sandbox *sandbox = reload->job.sandbox;
     struct error error;
-    if (sandbox_check_runs(sandbox, &error) < 0) {
+    if (reload_check(reload, &error) < 0) {
         step_done(&reload->steps, &error);
     } else if (check_compared(reload, &error) < 0) {
         reload_try_once_settled(reload, &error);
+    } else if (reload->is_at_rest) {
+        keep_for_next_start(reload);
     } else {
         reload_id_make(sandbox, reload->build.digest, reload->id);
         sandbox->code.reload = reload;
@@ -362,6 +386,7 @@ static void free_reload(void *data) {
 
 static void release_reload(void *job) {
     struct reload_job *reload = job;
+    reload_room_give(reload);
     loop_discard(reload->loop, free_reload, reload);
 }
 
@@ -428,7 +453,8 @@ static struct reload_job *find_waiting(struct sandbox *sandbox) {
     struct job *last = NULL;
     for (struct job *job = sandbox->queue.jobs; job; job = job->next)
         if (job->exclusive) last = job;
-    return last && !last->running && last->start == start ? (struct reload_job *)last : NULL;
+    struct reload_job *reload = last && !last->running && last->start == start ? (struct reload_job *)last : NULL;
+    return reload && !reload->is_at_rest ? reload : NULL;
 }
 
 /* A request for a reload that waits already, and so has not looked at the sources, shares its answer. */
@@ -450,6 +476,13 @@ void engine_reload(struct engine *engine, struct request *request) {
     if (follow(engine, request)) return;
     struct reload_job *reload = prepare(engine, request, false);
     if (reload) job_submit(&reload->job);
+}
+
+void reload_at_rest(struct engine *engine, struct request *request) {
+    struct reload_job *reload = prepare(engine, request, false);
+    if (!reload) return;
+    reload->is_at_rest = true;
+    job_submit(&reload->job);
 }
 
 void engine_rollback(struct engine *engine, struct request *request) {

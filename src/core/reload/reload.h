@@ -79,6 +79,9 @@ void reload_sync(const struct sandbox *sandbox, const struct change_set *changes
 /* Back to a build that ran before, all of it, as a rollback; "": there is none, which is its answer. */
 void reload_to_build(struct engine *engine, struct request *request, const char *digest);
 
+/* As engine_reload for a sandbox that has no VM: what it brings runs from the next start on. */
+void reload_at_rest(struct engine *engine, struct request *request);
+
 /* Tell the reload that waits for the end of a probation, if one does. */
 void reload_settled(struct sandbox *sandbox, bool committed, const struct error *why);
 /* The request is withdrawn: its reload ends early, unless the agent has it already. */

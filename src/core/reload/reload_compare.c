@@ -200,7 +200,7 @@ void reload_compare(void *job) {
     struct reload_job *reload = job;
     struct sandbox *sandbox = reload->job.sandbox;
     struct error error;
-    if (!live_code_is_known(sandbox)) {
+    if (!reload->is_at_rest && !live_code_is_known(sandbox)) {
         error_set(&error, E_CONFLICT, "a change of the code of '%s' is not settled yet; try again", sandbox->id);
         reload_try_once_settled(reload, &error);
     } else if (reload_prepare_comparing(reload, &error) < 0) {

@@ -49,11 +49,14 @@ struct comparison {
     json_t *told_first; /* the first of them, as events have them */
 };
 
+enum { RELOAD_BEAMS_MAX_BYTES = CHANGE_SET_MAX_BYTES }; /* of lone BEAM files: no more of them can be a change */
+
 struct reload_job {
     struct job job;
     struct steps steps;
     uv_loop_t *loop;
     bool is_rollback;
+    bool is_at_rest;            /* the sandbox has no VM: what it brings runs from the next start on */
     struct request **followers; /* identical requests that came while it waited */
     size_t follower_count;
     uv_work_t work;
@@ -72,8 +75,12 @@ struct reload_job {
     struct compile_job *compile;
     int beams_fd;
     bool beams_are_stream, beams_are_file;
-    json_t *report;           /* of the compilations */
-    struct module_set wanted; /* of all parts */
+    json_t *report;                    /* of the compilations */
+    struct reload_job *next_with_room; /* of the engine's, while it has some */
+    uint64_t room_bytes;               /* that its BEAM files may take while they are read, then those they take */
+    uint64_t beam_bytes;               /* of BEAM files that it has read */
+    size_t module_count;               /* of the builds that its parts gave */
+    struct module_set wanted;          /* of all parts */
     bool has_wanted;
 
     /* Or where it goes back to: a whole build, or a version of one module. */
@@ -118,6 +125,9 @@ bool reload_is_dry(const struct reload_job *reload);
    step under way ends, and the reload rests and compares anew. */
 void reload_try_once_settled(struct reload_job *reload, const struct error *error);
 
+/* Whether the sandbox is as the reload needs it: it runs, or it has no VM where that is wanted. */
+int reload_check(const struct reload_job *reload, struct error *reterr);
+
 /* ---- reload_sources.c ---- */
 
 int reload_check_sources(const struct request *request, struct error *reterr);
@@ -132,6 +142,14 @@ int reload_join_parts(struct reload_job *reload, struct error *reterr);
 bool reload_is_project(const struct reload_job *reload);
 void reload_free_parts(struct reload_job *reload);      /* on the pool */
 void reload_release_project(struct reload_job *reload); /* if it is still open */
+
+/* ---- reload_room.c ---- */
+
+/* Before BEAM files are read: how many bytes of them may be. E_LIMIT: others are being reloaded. */
+int reload_room_take(struct reload_job *reload, struct error *reterr);
+int reload_room_count(struct reload_job *reload, size_t bytes, struct error *reterr); /* on the pool */
+void reload_room_settle(struct reload_job *reload);                                   /* they have been read */
+void reload_room_give(struct reload_job *reload);
 
 /* ---- reload_configure.c ---- */
 

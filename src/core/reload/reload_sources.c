@@ -9,6 +9,11 @@
 #include "core/reload/reload_job.h"
 #include "core/sandbox/tree.h"
 
+enum {
+    NAMES_TOLD = 40000,          /* in each list of a report, as many as one build has */
+    RELOAD_MODULES_MAX = 100000, /* of all paths */
+};
+
 static struct engine *engine_of(const struct reload_job *reload) {
     return reload->job.sandbox->engine;
 }
@@ -42,6 +47,15 @@ void reload_free_parts(struct reload_job *reload) {
     free(take_ptr(reload->parts));
     reload->part_count = 0;
     json_decref(take_ptr(reload->report));
+}
+
+static void release_report(void *report) {
+    json_decref(report);
+}
+
+/* With as many names and texts as its project is large. */
+static void discard_report(const struct reload_job *reload, json_t *report) {
+    if (report) loop_discard(reload->loop, release_report, report);
 }
 
 bool reload_is_project(const struct reload_job *reload) {
@@ -209,22 +223,45 @@ void reload_open_part(void *job) {
 
 /* ---- compile ---- */
 
-/* Several compilations are told as one. */
+static void add_names(json_t *all, const json_t *more) {
+    for (size_t i = 0; i < json_array_size(more) && json_array_size(all) < NAMES_TOLD; i++)
+        json_array_append(all, json_array_get(more, i));
+}
+
+/* What was left out of either, and what there is no room for now. */
+static void add_left_out(json_t *report, const json_t *more, size_t count) {
+    json_int_t all = (json_int_t)count + json_integer_value(json_object_get(report, "warnings_left_out")) +
+                     json_integer_value(json_object_get(more, "warnings_left_out"));
+    if (all > 0) json_object_set_new(report, "warnings_left_out", json_integer(all));
+}
+
+/* Several compilations are told as one, with as much as one of them could have. What fails has none but its own errors.
+ */
 static void merge_report(struct reload_job *reload, json_t *report) {
-    static const char *const lists[] = {"beam_files", "warnings", "errors", "compiled"};
+    static const char *const lists[] = {"beam_files", "compiled"};
     if (!reload->report || !report) {
-        json_decref(reload->report);
+        discard_report(reload, reload->report);
         reload->report = report;
         return;
     }
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-        json_array_extend(json_object_get(reload->report, lists[i]), json_object_get(report, lists[i]));
+        add_names(json_object_get(reload->report, lists[i]), json_object_get(report, lists[i]));
+    add_left_out(reload->report, report,
+                 diagnostics_join(json_object_get(reload->report, "warnings"), json_object_get(report, "warnings")));
     json_int_t took_ms = json_integer_value(json_object_get(reload->report, "compilation_time_ms")) +
                          json_integer_value(json_object_get(report, "compilation_time_ms"));
     json_object_set_new(reload->report, "compilation_time_ms", json_integer(took_ms));
     if (!json_is_true(json_object_get(report, "cache_hit")))
         json_object_set_new(reload->report, "cache_hit", json_false());
-    json_decref(report);
+    discard_report(reload, report);
+}
+
+/* The names of all of them are kept until the reload is over. */
+static int count_modules(struct reload_job *reload, const json_t *facts, struct error *reterr) {
+    reload->module_count += json_array_size(json_object_get(facts, "modules"));
+    if (reload->module_count <= RELOAD_MODULES_MAX) return 0;
+    return error_set(reterr, E_TOO_LARGE, "the paths of the reload have more than %d modules in all",
+                     RELOAD_MODULES_MAX);
 }
 
 static int take_compiled(struct reload_job *reload, const char *digest, struct compile_job *compile,
@@ -234,14 +271,14 @@ static int take_compiled(struct reload_job *reload, const char *digest, struct c
     if (result < 0) return result;
     snprintf(part->build.digest, sizeof part->build.digest, "%s", digest);
     part->build.facts = compile_take_facts(compile);
-    return 0;
+    return count_modules(reload, part->build.facts, reterr);
 }
 
 static void on_compiled(void *data, const char *digest, json_t *report, const struct error *error) {
     struct reload_job *reload = data;
     struct error bad;
     struct compile_job *compile = take_ptr(reload->compile);
-    if (error) json_decref(take_ptr(reload->report)); /* its own diagnostics, not those of the others before it */
+    if (error) discard_report(reload, take_ptr(reload->report)); /* its own diagnostics, not those of others before */
     merge_report(reload, report);
     if (!error && !reload->steps.is_called_off && take_compiled(reload, digest, compile, &bad) < 0) error = &bad;
     if (error)
@@ -306,6 +343,7 @@ static int take_beam(struct reload_job *reload, struct beam_files *files, size_t
     struct buf content = BUF_INIT;
     int result = beam_files_read(files, index, &content, reterr);
     if (result == 0) result = beam_files_count(files, content.size, reterr);
+    if (result == 0) result = reload_room_count(reload, content.size, reterr);
     if (result < 0)
         buf_free(&content);
     else
@@ -336,6 +374,7 @@ static void on_only_read(uv_work_t *work, int status) {
     struct reload_job *reload = work->data;
     (void)status;
     fd_close(reload->beams_fd);
+    reload_room_settle(reload);
     if (reload->work_error.code != E_NONE)
         step_done(&reload->steps, &reload->work_error);
     else
@@ -354,6 +393,7 @@ static void on_read_and_compared(uv_work_t *work, int status) {
     struct reload_job *reload = work->data;
     (void)status;
     fd_close(reload->beams_fd);
+    reload_room_settle(reload);
     reload->part_at++;
     reload_take_comparison(reload);
 }
@@ -373,6 +413,7 @@ void reload_read_part(void *job) {
     bool is_last = reload->part_at + 1 == reload->part_count && live_code_is_known(reload->job.sandbox);
     reload->work.data = reload;
     int result = take_beams(reload, take_ptr(reload->project), &error);
+    if (result == 0) result = reload_room_take(reload, &error);
     if (result == 0 && is_last) result = reload_prepare_comparing(reload, &error);
     if (result < 0) {
         fd_close(reload->beams_fd);

@@ -1,4 +1,4 @@
-/* The program that a run has in the foreground, and the standard input that its caller brings it. */
+/* The program that a run has in the foreground, and the standard input that its caller sends to it. */
 #include "core/run/program.h"
 
 #include <stdio.h>
@@ -43,6 +43,8 @@ int program_check(const json_t *params, struct error *reterr) {
         return error_set(reterr, E_INVALID, "file: the name of a script, such as hello.exs");
     if (has_code && json_is_true(json_object_get(params, "watch")))
         return error_set(reterr, E_INVALID, "a script can't be watched");
+    if (has_code && json_object_get(params, "eval"))
+        return error_set(reterr, E_INVALID, "a script takes no eval: it is evaluated itself");
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* program: what a run has in the foreground: a script, main/1 of an Erlang file, or a task of Mix. It ends the VM with
    its status. */
-#ifndef CORE_SANDBOX_PROGRAM_H
-#define CORE_SANDBOX_PROGRAM_H
+#ifndef CORE_RUN_PROGRAM_H
+#define CORE_RUN_PROGRAM_H
 
 #include <jansson.h>
 

@@ -191,47 +191,71 @@ static void tell_warnings(struct run *run, json_t *compilation) {
     run->request->item(run->request, json_pack("{s:s, s:O}", "sandbox_id", run->id, "compilation", compilation));
 }
 
-static void begin_program(struct run *run) {
-    struct sandbox *sandbox = run->ending ? NULL : map_get(&run->engine->sandboxes, run->id);
-    struct error error;
-    if (!sandbox || !sandbox->node) return;
-    if (program_find(sandbox, run->request->params, &run->has_program, &error) < 0) {
-        fail_run(run, &error, NULL);
-    } else if (run->has_program) {
-        run->open++;
-        program_start(sandbox, run->request->params, on_program, run);
-    }
+/* Where its ports are reached, which the caller may not have chosen. */
+static void tell_ports(struct run *run, json_t *sandbox) {
+    json_t *published = json_object_get(sandbox, "published"), *connects = json_object_get(sandbox, "connects");
+    if (json_array_size(published) + json_array_size(connects) == 0) return;
+    run->request->item(run->request, json_pack("{s:s, s:O, s:O}", "sandbox_id", run->id, "published", published,
+                                               "connects", connects));
 }
 
-static void on_created(struct request *request, json_t *result, const struct error *error) {
-    struct run *run = request->transport;
-    json_t *code = json_object_get(run->request->params, "eval");
-    json_t *language = json_object_get(run->request->params, "language");
-    run->open--;
-    if (error || run->cancelled || run->engine->closing.is_begun) {
-        struct error gone;
-        if (run->cancelled)
-            error_set(&gone, E_TIMEOUT, "the caller has gone");
-        else
-            error_set(&gone, E_SHUTDOWN, "the service is shutting down");
-        fail_run(run, error ? error : &gone, result);
-        return;
+/* False: the run is ending, and may be gone. */
+static bool begin_program(struct run *run) {
+    struct sandbox *sandbox = map_get(&run->engine->sandboxes, run->id);
+    struct error error;
+    if (run->ending) return false;
+    if (!sandbox || !sandbox->node) return true;
+    if (program_find(sandbox, run->request->params, &run->has_program, &error) < 0) {
+        fail_run(run, &error, NULL);
+        return false;
     }
-    tell_warnings(run, json_object_get(result, "compilation"));
-    json_decref(result);
+    if (!run->has_program) return true;
+    run->open++;
+    program_start(sandbox, run->request->params, on_program, run);
+    return true;
+}
+
+static void follow(struct run *run) {
     run->logs = (struct request){.item = on_log_item, .has_room = has_room_for_log, .done = on_logs_over};
     run->events = (struct request){.item = on_event_item, .done = on_events_over, .is_prompt = true};
     ask(run, &run->logs, json_pack("{s:s, s:b}", "id", run->id, "follow", 1), engine_logs);
     ask(run, &run->events,
         json_pack("{s:s, s:b, s:I}", "sandbox_id", run->id, "follow", 1, "since", (json_int_t)run->since),
         engine_events);
-    begin_program(run);
-    if (!code || run->ending) return;
+}
+
+/* What the code prints goes to the log, which the caller follows. */
+static void begin_eval(struct run *run) {
+    json_t *code = json_object_get(run->request->params, "eval");
+    json_t *language = json_object_get(run->request->params, "language");
+    if (!code) return;
     run->eval = (struct request){.done = on_evaluated};
-    /* What it prints goes to the log, which the caller follows. */
     json_t *params = json_pack("{s:s, s:O, s:b}", "id", run->id, "code", code, "capture", 0);
     if (language) json_object_set(params, "language", language);
     ask(run, &run->eval, params, engine_eval);
+}
+
+static void say_why_ended(const struct run *run, struct error *ret) {
+    if (run->engine->closing.is_begun)
+        error_set(ret, E_SHUTDOWN, "the service is shutting down");
+    else
+        error_set(ret, E_TIMEOUT, "the caller has gone");
+}
+
+static void on_created(struct request *request, json_t *result, const struct error *error) {
+    struct run *run = request->transport;
+    run->open--;
+    if (error || run->cancelled || run->engine->closing.is_begun) {
+        struct error gone;
+        say_why_ended(run, &gone);
+        fail_run(run, error ? error : &gone, result);
+        return;
+    }
+    tell_warnings(run, json_object_get(result, "compilation"));
+    tell_ports(run, result);
+    json_decref(result);
+    follow(run);
+    if (begin_program(run)) begin_eval(run);
 }
 
 static void on_cancel(struct request *request) {
@@ -239,10 +263,7 @@ static void on_cancel(struct request *request) {
     struct error error;
     run->cancelled = true;
     stop_following(&run->logs); /* it may wait for a reader that is gone */
-    if (run->engine->closing.is_begun)
-        error_set(&error, E_SHUTDOWN, "the service is shutting down");
-    else
-        error_set(&error, E_TIMEOUT, "the caller has gone");
+    say_why_ended(run, &error);
     fail_run(run, &error, NULL);
 }
 

@@ -19,6 +19,7 @@ void sandbox_config_free(struct sandbox_config *config) {
     free(config->volumes_key);
     json_decref(config->watch_ignore);
     json_decref(config->watch_include);
+    ports_free(&config->ports);
     *config = (struct sandbox_config){0};
 }
 
@@ -48,14 +49,15 @@ static int take_volumes(struct sandbox_config *config, struct error *reterr) {
     return config->volumes_key ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for volumes");
 }
 
-static int fill(const struct guard_profiles *profiles, json_t *object, struct sandbox_config *config,
-                struct error *reterr) {
+static int find_profile(const struct guard_profiles *profiles, const json_t *object, struct sandbox_config *config,
+                        struct error *reterr) {
     const char *name = json_string_value(json_object_get(object, "profile"));
-    const struct guard_profile *profile = name ? guard_profile_find(profiles, name) : NULL;
-    if (!profile)
-        return error_set(reterr, E_INVALID, "there is no profile '%.60s'; `sandbox profiles` lists them",
-                         name ? name : "");
-    config->profile = profile;
+    config->profile = name ? guard_profile_find(profiles, name) : NULL;
+    if (config->profile) return 0;
+    return error_set(reterr, E_INVALID, "there is no profile '%.60s'; `sandbox profiles` lists them", name ? name : "");
+}
+
+static void copy_members(json_t *object, struct sandbox_config *config) {
     config->source = copy_text(object, "source");
     config->app = copy_text(object, "app");
     config->supervisor = copy_text(object, "supervisor");
@@ -70,14 +72,15 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     config->data_size_bytes = (uint64_t)json_integer_value(json_object_get(object, "data_size_bytes"));
     config->volumes_key = copy_text(object, "volumes_key");
     compile_bounds_take(object, &config->compile_bounds);
+    if (json_is_true(json_object_get(object, "with_sources"))) config->extra = COMPILE_WITH_SOURCES;
     if (json_is_true(json_object_get(object, "mix"))) config->extra = COMPILE_WITH_PROJECT;
     config->ephemeral = json_is_true(json_object_get(object, "ephemeral"));
     config->watch = json_is_true(json_object_get(object, "watch"));
     config->watch_ignore = json_incref(json_object_get(object, "watch_ignore"));
     config->watch_include = json_incref(json_object_get(object, "watch_include"));
-    config->limits = config->profile->jail.limits;
-    limits_take_fields(object, &config->limits);
-    limit_policies_from_json(json_object_get(object, "policies"), &config->policies);
+}
+
+static int check_members(const struct sandbox_config *config, struct error *reterr) {
     if (!config->source || config->source[0] != '/')
         return error_set(reterr, E_INVALID, "'source' must be an absolute path");
     if (config->with && config->watch)
@@ -86,8 +89,20 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
                          "either 'watch' or 'with', and reload it by hand");
     if (config->app && config->supervisor)
         return error_set(reterr, E_INVALID, "give either 'app' or 'supervisor', not both");
-    int result = check_env(config->env, reterr);
+    return check_env(config->env, reterr);
+}
+
+static int fill(const struct guard_profiles *profiles, json_t *object, struct sandbox_config *config,
+                struct error *reterr) {
+    int result = find_profile(profiles, object, config, reterr);
+    if (result < 0) return result;
+    copy_members(object, config);
+    config->limits = config->profile->jail.limits;
+    limits_take_fields(object, &config->limits);
+    limit_policies_from_json(json_object_get(object, "policies"), &config->policies);
+    result = check_members(config, reterr);
     if (result == 0) result = take_volumes(config, reterr);
+    if (result == 0) result = ports_take(object, &config->ports, reterr);
     if (result < 0) return result;
     return limits_read(json_object_get(object, "limit"), &config->limits, &config->policies, reterr);
 }
@@ -121,7 +136,9 @@ json_t *sandbox_config_to_json(const struct sandbox_config *config) {
     set_optional(object, "mix_env", config->mix_env);
     if (config->with) json_object_set(object, "with", config->with);
     compile_bounds_put(&config->compile_bounds, object);
+    if (config->extra == COMPILE_WITH_SOURCES) json_object_set_new(object, "with_sources", json_true());
     if (config->ephemeral) json_object_set_new(object, "ephemeral", json_true());
+    ports_put(&config->ports, object);
     if (config->env) json_object_set(object, "env", config->env);
     if (config->files) json_object_set(object, "config", config->files);
     if (config->volumes) json_object_set(object, "volumes", config->volumes);

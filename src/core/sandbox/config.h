@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "compile/compile.h"
 #include "core/limits/limits.h"
+#include "core/network/ports.h"
 #include "core/policy/compile_bounds.h"
 #include "guard/profiles.h"
 #include "jail/jail.h"
@@ -31,6 +32,7 @@ struct sandbox_config {
     struct limit_policies policies;
     struct compile_bounds compile_bounds;
     enum compile_extra extra;             /* COMPILE_WITH_PROJECT: it runs a task of Mix and no application */
+    struct sandbox_ports ports;           /* published, and connected to */
     bool ephemeral;                       /* it belongs to a run, and ends with it */
     bool watch;                           /* compile and reload whatever changes in the source */
     json_t *watch_ignore, *watch_include; /* patterns; NULL: none */

@@ -32,10 +32,12 @@ struct create_job {
 
     uv_work_t work; /* the scan */
     char build[PATH_MAX];
+    struct guard_profile scanned; /* what the code is scanned for */
     json_t *scan;
     struct error scan_error;
 };
 
+static void open_ports(void *job);
 static void take_turn(void *job);
 static void abort_turn(void *job);
 static void open_withs(void *job);
@@ -50,6 +52,7 @@ static void abort_starting(void *job);
 static void save_sandbox(void *job);
 
 static const struct step create_steps[] = {
+    {"ports", open_ports, NULL},     /* first: one that is taken costs nothing else */
     {"turn", take_turn, abort_turn}, /* among its owner's compilations */
     {"with", open_withs, NULL},
     {"volumes", grant_volumes, NULL},
@@ -68,6 +71,18 @@ static const struct steps_plan create_plan = {create_steps, ARRAY_SIZE(create_st
 
 static struct engine *engine_of(const struct create_job *create) {
     return create->job.sandbox->engine;
+}
+
+/* ---- ports: the host's side of them, which the caller has a right to or not ---- */
+
+static void on_ports(void *data, const struct error *error) {
+    struct create_job *create = data;
+    step_done(&create->steps, error);
+}
+
+static void open_ports(void *job) {
+    struct create_job *create = job;
+    ports_open(create->job.sandbox, create->job.request->caller.peer_fd, 0, on_ports, create);
 }
 
 /* ---- turn: the launcher has few entries for all users, so a project is opened when it can be compiled ---- */
@@ -240,8 +255,8 @@ static void abort_compiling(void *job) {
 
 static void scan(uv_work_t *work) {
     struct create_job *create = work->data;
-    const struct guard_profile *profile = create->job.sandbox->config.profile;
-    containment_scan_build(profile, create->build, &create->steps.is_called_off, &create->scan, &create->scan_error);
+    containment_scan_build(&create->scanned, create->build, &create->steps.is_called_off, &create->scan,
+                           &create->scan_error);
 }
 
 static void on_scanned(uv_work_t *work, int status) {
@@ -251,7 +266,7 @@ static void on_scanned(uv_work_t *work, int status) {
     (void)status;
     if (create->scan) json_object_set_new(create->report, "scan", create->scan);
     if (!create->steps.is_called_off && !error)
-        containment_remember_scan(sandbox->engine, sandbox->config.profile, sandbox->code.build.digest, create->scan);
+        containment_remember_scan(sandbox->engine, &create->scanned, sandbox->code.build.digest, create->scan);
     else if (!create->steps.is_called_off && create->scan_error.code == E_POLICY)
         containment_refused(sandbox, error);
     step_done(&create->steps, error);
@@ -271,7 +286,8 @@ static void begin_scan(struct create_job *create) {
 static void scan_build_made(void *job) {
     struct create_job *create = job;
     struct sandbox *sandbox = create->job.sandbox;
-    const struct guard_profile *profile = sandbox->config.profile;
+    const struct guard_profile *profile = &create->scanned;
+    create->scanned = containment_profile(sandbox);
     bool is_off = profile->scan == GUARD_SCAN_OFF;
     json_t *known = is_off ? NULL : containment_known_scan(sandbox->engine, profile, sandbox->code.build.digest);
     if (known) json_object_set_new(create->report, "scan", known);
@@ -285,6 +301,7 @@ static void scan_build_made(void *job) {
 
 static void on_started(void *data, const struct error *error) {
     struct create_job *create = data;
+    if (!error) create_settled(create->job.sandbox);
     step_done(&create->steps, error);
 }
 
@@ -293,6 +310,7 @@ static void start_application(void *job) {
     struct sandbox *sandbox = create->job.sandbox;
     create_timing_mark(&sandbox->tree.timing, CREATE_SCANNED);
     sandbox_set_status(sandbox, STATUS_STARTING, NULL);
+    sandbox->tree.settle_ms = create_settle_ms(sandbox, create->job.request);
     tree_start(sandbox, NULL, on_started, create);
 }
 
@@ -350,6 +368,7 @@ static void answer_created(struct create_job *create) {
                              sandbox->config.profile->jail.name, "toolchain", sandbox->toolchain->name);
     if (warning) json_object_set_new(told, "warning", json_string(warning));
     engine_event(engine, EVENT_CREATED, sandbox->id, told);
+    for (size_t i = 0; i < sandbox->config.ports.count; i++) ports_tell_opened(sandbox, i);
     json_t *result = sandbox_to_json(sandbox);
     json_object_set_new(result, "compilation", take_ptr(create->report));
     if (warning) json_object_set_new(result, "warnings", json_pack("[s]", warning));
@@ -383,9 +402,15 @@ static void answer_failed(struct create_job *create, const struct error *error) 
     jobs_abort_all(sandbox, error);
 }
 
+static void on_ports_closed(void *data, const struct error *error) {
+    struct create_job *create = data;
+    (void)error;
+    steps_undone(&create->steps);
+}
+
 static void on_failed_tree_ended(void *data) {
     struct create_job *create = data;
-    steps_undone(&create->steps);
+    ports_close_all(create->job.sandbox, on_ports_closed, create);
 }
 
 static void undo_create(void *job) {
@@ -425,6 +450,10 @@ static struct sandbox *make(struct engine *engine, struct request *request, stru
     bool is_own = config->toolchain && own_manager_of(config->toolchain) < OWN_MANAGERS;
     if (!is_own && toolchains_find(engine, config->toolchain, &toolchain, reterr) < 0) return NULL;
     if (charge_create(engine, request->caller.uid, &config->limits, &charge, reterr) < 0) return NULL;
+    if (charge_ports(engine, &charge, config->ports.count, false, reterr) < 0) {
+        charge_give_all(engine, &charge);
+        return NULL;
+    }
     struct sandbox *sandbox = sandbox_new(engine, json_string_value(json_object_get(request->params, "id")), reterr);
     if (!sandbox) {
         charge_give_all(engine, &charge);

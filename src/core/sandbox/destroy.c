@@ -22,11 +22,18 @@ static void remove_for_good(struct sandbox *sandbox) {
     sandbox_remove(sandbox);
 }
 
-static void on_destroyed_tree_ended(void *data) {
+static void on_ports_closed(void *data, const struct error *error) {
     struct sandbox *sandbox = data;
+    (void)error;
+    for (size_t i = 0; i < sandbox->config.ports.count; i++) ports_tell_closed(sandbox, i);
     engine_event(sandbox->engine, EVENT_DESTROYED, sandbox->id, json_object());
     tell_waiters(sandbox, NULL);
     remove_for_good(sandbox);
+}
+
+static void on_destroyed_tree_ended(void *data) {
+    struct sandbox *sandbox = data;
+    ports_close_all(sandbox, on_ports_closed, sandbox);
 }
 
 /* Out of the registry first: after a kill from here on, the next daemon finds a node without a sandbox and buries

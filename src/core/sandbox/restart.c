@@ -26,6 +26,7 @@ enum {
     RESTART_LEARN,
     RESTART_END_TREE,
     RESTART_TOOLCHAIN,
+    RESTART_PORTS,
     RESTART_START,
     RESTART_SAVE,
     RESTART_STEPS
@@ -38,6 +39,7 @@ static void learn_code(void *job);
 static void abort_learning(void *job);
 static void end_old_tree(void *job);
 static void find_toolchain(void *job);
+static void open_ports(void *job);
 static void start_tree(void *job);
 static void abort_starting(void *job);
 static void save_restarted(void *job);
@@ -48,6 +50,7 @@ static const struct step restart_steps[RESTART_STEPS] = {
     [RESTART_LEARN] = {"learn", learn_code, abort_learning},
     [RESTART_END_TREE] = {"end_tree", end_old_tree, NULL},
     [RESTART_TOOLCHAIN] = {"toolchain", find_toolchain, NULL},
+    [RESTART_PORTS] = {"ports", open_ports, NULL},
     [RESTART_START] = {"start", start_tree, abort_starting}, /* without the states it goes back to end_tree */
     [RESTART_SAVE] = {"save", save_restarted, NULL},
 };
@@ -211,6 +214,24 @@ static void find_toolchain(void *job) {
         toolchain_need(sandbox->toolchain, on_toolchain, restart);
 }
 
+/* ---- ports: the launcher keeps them, unless the machine was started anew: then their owner takes them again ---- */
+
+static void on_ports(void *data, const struct error *error) {
+    struct restart_job *restart = data;
+    step_done(&restart->steps, error);
+}
+
+static void open_ports(void *job) {
+    struct restart_job *restart = job;
+    struct sandbox *sandbox = restart->job.sandbox;
+    const struct request *request = restart->job.request;
+    bool is_owners = request && request->caller.peer_fd >= 0 && request->caller.uid == sandbox->owner;
+    if (is_owners)
+        ports_open(sandbox, request->caller.peer_fd, 0, on_ports, restart);
+    else
+        step_done(&restart->steps, NULL);
+}
+
 /* ---- start ---- */
 
 /* The states may be what the application could not start with. */
@@ -251,7 +272,8 @@ static void on_saved(void *data, const struct error *error) {
 static void save_restarted(void *job) {
     struct restart_job *restart = job;
     struct sandbox *sandbox = restart->job.sandbox;
-    sandbox_set_error(sandbox, NULL);
+    sandbox->tree.has_not_started = false;
+    sandbox_set_error(sandbox, sandbox->limits.killed.code != E_NONE ? &sandbox->limits.killed : NULL);
     sandbox_set_status(sandbox, STATUS_RUNNING, NULL);
     sandbox_save(sandbox, on_saved, restart);
 }
@@ -264,6 +286,7 @@ static void on_failed_tree_ended(void *data) {
     struct sandbox *sandbox = restart->job.sandbox;
     const struct error *error = &restart->steps.error;
     if (!sandbox->ending.is_destroying && !sandbox->engine->closing.is_begun) {
+        sandbox->tree.has_not_started = true;
         sandbox_set_error(sandbox, error);
         sandbox_set_status(sandbox, STATUS_ERROR, error->detail);
         sandbox_save(sandbox, NULL, NULL);
@@ -336,7 +359,10 @@ void engine_restart(struct engine *engine, struct request *request) {
     }
     sandbox->restarts.in_a_row = 0;
     patterns_note(engine, sandbox, PATTERN_OWN_END, NULL); /* a request begins the count anew */
-    submit_restart(sandbox, request);
+    if (renew_is_wanted(sandbox, request))
+        renew(sandbox, request, submit_restart);
+    else
+        submit_restart(sandbox, request);
 }
 
 static void on_backoff_over(uv_timer_t *timer) {

@@ -229,6 +229,8 @@ void sandbox_save_as(struct sandbox *sandbox, enum sandbox_status status, store_
     json_object_set_new(config, "previous_build", json_string(sandbox->code.previous_build));
     json_object_set_new(config, "booted_build", json_string(sandbox->code.booted_build));
     json_object_set_new(config, "boot_id", json_string(sandbox->boot_id));
+    json_object_set_new(config, "has_not_started", json_boolean(sandbox->tree.has_not_started));
+    json_object_set_new(config, "schedulers", json_integer((json_int_t)sandbox->tree.schedulers));
     if (sandbox->code.probation.id[0])
         json_object_set_new(
             config, "probation",
@@ -304,6 +306,8 @@ static int restore_fields(struct sandbox *sandbox, const struct store_sandbox *r
     sandbox->lost_guarantees = lost_from_json(json_object_get(config, "lost_guarantees"));
     sandbox->restarts.in_a_row = (uint32_t)json_integer_value(json_object_get(config, "restarts_in_a_row"));
     sandbox->tree.starts_fresh = json_is_true(json_object_get(config, "starts_fresh"));
+    sandbox->tree.has_not_started = json_is_true(json_object_get(config, "has_not_started"));
+    sandbox->tree.schedulers = (uint64_t)json_integer_value(json_object_get(config, "schedulers"));
     const char *last_reload = json_string_value(json_object_get(config, "last_reload"));
     snprintf(sandbox->code.last_reload, sizeof sandbox->code.last_reload, "%s", last_reload ? last_reload : "");
     const char *previous_build = json_string_value(json_object_get(config, "previous_build"));
@@ -346,6 +350,7 @@ int sandbox_restore(struct engine *engine, const struct store_sandbox *row, stru
         sandbox_remove(sandbox);
     } else {
         charge_restored(engine, sandbox->owner, &sandbox->config.limits, &sandbox->charge);
+        charge_ports(engine, &sandbox->charge, sandbox->config.ports.count, true, NULL);
         sandbox_start_ttl(sandbox);
     }
     return result;
@@ -417,6 +422,11 @@ static void set_time(json_t *object, const char *name, int64_t wall_ms) {
     json_object_set_new(object, name, json_string(text));
 }
 
+static const char *network_name(const struct sandbox *sandbox) {
+    bool has_loopback = sandbox->config.ports.has_loopback;
+    return jail_network_name(has_loopback ? JAIL_NETWORK_LOOPBACK : sandbox->config.profile->jail.network);
+}
+
 json_t *sandbox_to_json(struct sandbox *sandbox) {
     char owner[OWNER_TEXT_BYTES];
     json_t *modules = json_object_get(sandbox->code.build.facts, "modules");
@@ -430,6 +440,8 @@ json_t *sandbox_to_json(struct sandbox *sandbox) {
     json_object_set_new(object, "os_pid",
                         number_or_null(sandbox->node && node_os_pid(sandbox->node),
                                        sandbox->node ? (uint64_t)node_os_pid(sandbox->node) : 0));
+    json_object_set_new(object, "schedulers",
+                        number_or_null(sandbox->node && sandbox->tree.schedulers, sandbox->tree.schedulers));
     set_time(object, "created_at", sandbox->times.created_at_ms);
     set_time(object, "updated_at", sandbox->times.updated_at_ms);
     json_object_set_new(object, "restart_count", json_integer(sandbox->restarts.count));
@@ -439,7 +451,10 @@ json_t *sandbox_to_json(struct sandbox *sandbox) {
     json_object_set_new(object, "owner", json_string(owner_text(sandbox->owner, owner)));
     json_object_set_new(object, "limits", limits_json(&sandbox->config.limits));
     compile_bounds_put(&sandbox->config.compile_bounds, object);
+    if (sandbox->config.extra == COMPILE_WITH_SOURCES) json_object_set_new(object, "with_sources", json_true());
     json_object_set_new(object, "usage", usage_json(sandbox));
+    json_object_set_new(object, "network", json_string(network_name(sandbox)));
+    ports_to_json(&sandbox->config.ports, object);
     json_object_set_new(object, "auto_reload", json_boolean(sandbox->config.watch));
     json_object_set_new(object, "frozen", json_boolean(sandbox->node && node_is_frozen(sandbox->node)));
     json_object_set_new(object, "modules", modules ? json_incref(modules) : json_array());

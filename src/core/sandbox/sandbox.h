@@ -71,6 +71,19 @@ void sandbox_stop_timers(struct sandbox *sandbox); /* what was to happen by itse
 /* Whether the request can be served now. On success *ret is to be freed. */
 int create_check(struct engine *engine, struct request *request, struct sandbox_config *ret, struct error *reterr);
 
+/* How long its application must run to be created: as the request says, or as the settings say for a build that has not
+   run for so long yet. */
+uint64_t create_settle_ms(const struct sandbox *sandbox, const struct request *request);
+void create_settled(struct sandbox *sandbox); /* it has run for so long; later starts of it need not */
+
+/* ---- renew.c ---- */
+
+/* Whether a restart is to begin with what its source is now, read with the caller's rights. */
+bool renew_is_wanted(const struct sandbox *sandbox, const struct request *restart);
+/* Compile that, then go on; or answer the request with what was wrong with it. */
+void renew(struct sandbox *sandbox, struct request *restart,
+           void (*go_on)(struct sandbox *sandbox, struct request *restart));
+
 /* ---- restart.c, destroy.c ---- */
 
 struct waiter {

@@ -38,6 +38,9 @@ static void put_texts(struct buf *args, json_t *texts) {
 void start_args_put_given(struct term_map *map, const struct sandbox_config *config) {
     put_texts(term_map_key(map, "env"), config->env);
     put_texts(term_map_key(map, "files"), config->files);
+    json_t *hosts = ports_hosts(&config->ports);
+    put_texts(term_map_key(map, "hosts"), hosts);
+    json_decref(hosts);
     term_map_text(map, "mix_env", config->mix_env);
 }
 
@@ -59,6 +62,8 @@ static void put_members(struct buf *args, struct sandbox *sandbox, bool is_elixi
     term_map_bool(&map, "mix", is_mix);
     term_map_bool(&map, "elixir", is_elixir);
     start_args_put_given(&map, config);
+    if (!config->ephemeral)
+        term_map_number(&map, "settle_ms", sandbox->tree.settle_ms); /* a run tells its end itself */
     term_map_number(&map, "processes", config->limits.processes);
     limits_put(term_map_key(&map, "limits"), &config->limits, &config->policies);
     term_map_key(&map, "config");

@@ -17,7 +17,9 @@ enum { STEADY_MS = 60000 }; /* after running so long, a crash counts as the firs
 
 static void start_failed(struct sandbox *sandbox, const struct error *error) {
     void (*started)(void *, const struct error *) = take_ptr(sandbox->tree.started);
-    if (started) started(sandbox->tree.started_data, error);
+    struct error why = *error;
+    limit_blame(sandbox, &why);
+    if (started) started(sandbox->tree.started_data, &why);
 }
 
 static bool is_short_text(const char *text) {
@@ -116,8 +118,8 @@ static bool is_elixir(const struct sandbox *sandbox) {
 }
 
 static void send_start(struct sandbox *sandbox, struct buf *args) {
-    node_call_prepared(sandbox->node, "start", args, sandbox->engine->config.boot_deadline_ms, &as_tree,
-                       on_tree_started, sandbox);
+    uint64_t deadline_ms = sandbox->engine->config.boot_deadline_ms + sandbox->tree.settle_ms;
+    node_call_prepared(sandbox->node, "start", args, deadline_ms, &as_tree, on_tree_started, sandbox);
 }
 
 static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error *reterr) {
@@ -147,16 +149,19 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
         .app_count = count,
         .env = sandbox->config.env,
         .elixir = is_elixir(sandbox),
+        .has_loopback = sandbox->config.ports.has_loopback,
         .resolved = resolved,
         .resolved_count = names_addresses(sandbox, resolved),
         .data_volume = volumes_name_data(sandbox, data_volume),
     };
     sandbox->tree.is_warm = false;
+    sandbox->tree.schedulers = node_schedulers(&engine->host, &sandbox->config.limits);
     memcpy(sandbox->code.booted_build, sandbox->code.build.digest, sizeof sandbox->code.booted_build);
     memcpy(sandbox->boot_id, engine->wall_clock.boot_id, sizeof sandbox->boot_id);
-    return may_be_warm ? pool_start_node(engine->pool, &spec, &tree_node_handler, sandbox, &sandbox->node,
-                                         &sandbox->tree.is_warm, reterr)
-                       : node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);
+    return may_be_warm && !spec.has_loopback
+               ? pool_start_node(engine->pool, &spec, &tree_node_handler, sandbox, &sandbox->node,
+                                 &sandbox->tree.is_warm, reterr)
+               : node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);
 }
 
 static void start_node(struct sandbox *sandbox, bool may_be_warm) {
@@ -175,6 +180,7 @@ void tree_start(struct sandbox *sandbox, struct kept_states *states,
     sandbox->tree.start_asked = sandbox->tree.is_lost = false;
     sandbox->tree.stop_seen = false;
     sandbox->tree.exit_status = -1;
+    sandbox->limits.killed = (struct error){0};
     sandbox->code.is_known = true;
     sandbox->code.is_asked = false;
     live_code_forget(sandbox);
@@ -202,13 +208,31 @@ static void take_up(struct sandbox *sandbox) {
     metering_begin(sandbox);
 }
 
+/* Whatever it connects to first is there. */
+static void on_served(void *data, const struct error *error) {
+    struct sandbox_ref *ref = data;
+    struct sandbox *sandbox = sandbox_deref(ref);
+    free(ref);
+    if (!sandbox || !sandbox->tree.started || !sandbox->node) return; /* called off, or the node's end tells why */
+    if (error)
+        start_failed(sandbox, error);
+    else
+        start_args_make(sandbox, is_elixir(sandbox), send_start);
+}
+
+static void open_doors(struct sandbox *sandbox) {
+    struct sandbox_ref *ref = new_or_abort(struct sandbox_ref);
+    *ref = sandbox_ref(sandbox);
+    ports_serve(sandbox, 0, on_served, ref);
+}
+
 /* The application finds what is mounted from its first moment on. */
 static void on_volumes(struct sandbox *sandbox, const struct error *error) {
     if (!sandbox->tree.started) return;
     if (error)
         start_failed(sandbox, error);
     else
-        start_args_make(sandbox, is_elixir(sandbox), send_start);
+        open_doors(sandbox);
 }
 
 static void on_ready(void *data, struct node *node) {
@@ -349,6 +373,7 @@ static void ended_by_itself(struct sandbox *sandbox, const struct node_end *end)
     }
     if (sandbox->tree.stop_seen && !is_for_a_limit)
         error_set(&error, E_RUNTIME, "the application ended: %s", sandbox->tree.stop_text);
+    if (crashed && !is_for_a_limit) limit_blame(sandbox, &error);
     bool was_steady = (int64_t)clock_boot_ms() - sandbox->times.started_ms > STEADY_MS;
     if (was_steady) sandbox->restarts.in_a_row = 0;
     note_end(sandbox, was_steady, crashed ? &error : NULL);

@@ -22,9 +22,12 @@ struct tree_state {
     struct kept_states *states; /* that the new tree is to have; NULL: none */
     bool starts_fresh;          /* of a restart under way: it keeps no states */
     bool start_asked;
-    bool is_lost; /* the connection over which it was asked */
-    bool is_warm; /* its node waited in the pool */
+    bool is_lost;        /* the connection over which it was asked */
+    bool is_warm;        /* its node waited in the pool */
+    uint64_t schedulers; /* of its VM; 0: not known */
     struct create_timing timing;
+    uint64_t settle_ms;   /* how long it must run to count as started, where nothing points to trouble */
+    bool has_not_started; /* the last restart failed, so that this build has not run */
     bool stop_seen, stop_crashed;
     int exit_status; /* with which the VM ended by itself; -1: it has not */
     char stop_text[512];

@@ -182,13 +182,55 @@ bool toolchain_wait(struct toolchain_entry *entry, void (*done)(void *data, cons
     return true;
 }
 
+/* ---- is it still there? ---- */
+
+struct file_check {
+    uv_work_t work;
+    struct toolchain_entry *entry;
+    struct error error;
+    void (*done)(void *data, const struct error *error);
+    void *data;
+};
+
+static void check_files(uv_work_t *work) {
+    struct file_check *check = work->data;
+    toolchain_check_files(&check->entry->toolchain, &check->error);
+}
+
+static void on_checked(uv_work_t *work, int status) {
+    struct file_check *check = work->data;
+    struct toolchain_entry *entry = check->entry;
+    struct engine *engine = entry->engine;
+    (void)status;
+    engine->toolchains.checks--;
+    if (engine->closing.is_begun) error_set(&check->error, E_SHUTDOWN, "the service is shutting down");
+    if (check->error.code == E_TOOLCHAIN && !entry->successor) toolchains_renew(entry);
+    if (check->error.code == E_TOOLCHAIN && entry->successor)
+        toolchain_need(entry->successor, check->done, check->data);
+    else
+        check->done(check->data, check->error.code ? &check->error : NULL);
+    free(check);
+    engine_wake(engine);
+}
+
+static void begin_check(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error),
+                        void *data) {
+    struct file_check *check = new_or_abort(struct file_check);
+    *check = (struct file_check){.entry = entry, .done = done, .data = data};
+    check->work.data = check;
+    entry->engine->toolchains.checks++;
+    if (loop_queue_work(entry->engine->loop, &check->work, check_files, on_checked) == 0) return;
+    check_files(&check->work); /* the loop ends */
+    on_checked(&check->work, 0);
+}
+
 void toolchain_need(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error), void *data) {
     if (entry->own) {
         own_need(entry, done, data);
         return;
     }
     if (entry->toolchain.boot_dir[0]) {
-        done(data, NULL);
+        begin_check(entry, done, data);
         return;
     }
     if (!toolchain_wait(entry, done, data) || entry->is_probing) return;
@@ -226,5 +268,5 @@ bool toolchains_are_probed(const struct toolchains *toolchains) {
         if (entry->is_probing) return false;
     for (const struct toolchain_entry *entry = toolchains->own; entry; entry = entry->next)
         if (entry->is_probing) return false;
-    return !toolchains->looks;
+    return !toolchains->looks && toolchains->checks == 0;
 }

@@ -51,7 +51,8 @@ struct toolchains {
     struct toolchain_entry *items[TOOLCHAINS_MAX]; /* each at a lasting address: nodes and compilers refer to it */
     size_t count;
     struct toolchain_entry *chosen;  /* the default */
-    struct toolchain_entry *retired; /* of earlier settings: sandboxes run on them */
+    struct toolchain_entry *retired; /* of earlier settings, or their files have gone: sandboxes run on them */
+    size_t checks;                   /* of files, under way */
     struct toolchain_entry *own;     /* of users, by the latest first */
     size_t own_count, swept_count;
     uint64_t swept_at_ms;   /* the turn of the loop that swept so many; own.c keeps both */
@@ -78,7 +79,8 @@ int toolchains_find(struct engine *engine, const char *name, struct toolchain_en
 /* The same for a sandbox of an earlier daemon: a toolchain that is not listed any more is one that can't be used. */
 int toolchains_restore(struct engine *engine, const char *name, struct toolchain_entry **ret, struct error *reterr);
 
-/* Find and probe the toolchain unless that is done already; then done is called from inside. */
+/* Find and probe the toolchain, or see that its files are still there: one whose files have gone is found anew, and has
+   a successor then. done may be called from inside. */
 void toolchain_need(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error), void *data);
 /* Have *place be the entry, or its successor; NULL: none. */
 void toolchain_hold(struct toolchain_entry **place, struct toolchain_entry *entry);
@@ -88,6 +90,8 @@ void toolchain_hold(struct toolchain_entry **place, struct toolchain_entry *entr
 bool toolchain_wait(struct toolchain_entry *entry, void (*done)(void *data, const struct error *error),
                     void *data); /* false: its end is known, and done was called */
 void toolchain_tell_waiters(struct toolchain_entry *entry);
+/* Its files have gone: a successor, of which nothing is known, takes its place in the list. */
+void toolchains_renew(struct toolchain_entry *entry);
 struct toolchain_entry *toolchain_entry_new(struct engine *engine, const char *name);
 struct toolchain_entry *toolchain_entry_free(struct toolchain_entry *entry);
 json_t *toolchain_to_json(const struct toolchain_entry *entry);

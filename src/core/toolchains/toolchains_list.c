@@ -100,6 +100,12 @@ static bool are_equal(const struct toolchain_entry *one, const struct toolchain_
            !other->is_gone;
 }
 
+/* What runs on it refers to it. */
+static void retire(struct toolchains *toolchains, struct toolchain_entry *entry) {
+    entry->next = toolchains->retired;
+    toolchains->retired = entry;
+}
+
 /* An entry that stays takes the place of the new one that equals it. */
 static void keep(struct toolchains *toolchains, struct toolchain_entry *before) {
     for (size_t i = 0; i < toolchains->count; i++) {
@@ -113,8 +119,7 @@ static void keep(struct toolchains *toolchains, struct toolchain_entry *before) 
         }
         before->successor = now;
     }
-    before->next = toolchains->retired;
-    toolchains->retired = before;
+    retire(toolchains, before);
 }
 
 int toolchains_reopen(struct engine *engine, const char *text, const char *chosen, struct error *reterr) {
@@ -131,6 +136,23 @@ int toolchains_reopen(struct engine *engine, const char *text, const char *chose
     }
     for (size_t i = 0; i < before.count; i++) keep(toolchains, before.items[i]);
     return 0;
+}
+
+void toolchains_renew(struct toolchain_entry *entry) {
+    struct engine *engine = entry->engine;
+    struct toolchains *toolchains = &engine->toolchains;
+    for (size_t i = 0; i < toolchains->count; i++) {
+        if (toolchains->items[i] != entry) continue;
+        struct toolchain_entry *now = toolchain_entry_new(engine, entry->name);
+        now->otp = copy_or_null(entry->otp);
+        now->elixir = copy_or_null(entry->elixir);
+        now->root = copy_or_null(entry->root);
+        if (toolchains->chosen == entry) toolchains->chosen = now;
+        toolchains->items[i] = entry->successor = now;
+        retire(toolchains, entry);
+        pool_forget(engine->pool, &entry->toolchain);
+        return;
+    }
 }
 
 /* ---- the operation ---- */

@@ -236,6 +236,18 @@ int cgroup_make(const struct cgroup_host *host, const char *node, const struct j
     return 0;
 }
 
+int cgroup_open(const struct cgroup_host *host, const char *node, struct cgroup *ret, struct error *reterr) {
+    struct cgroup cgroup = {0};
+    int failed = string_format(cgroup.node, sizeof cgroup.node, reterr, "%s", node);
+    for (unsigned controller = 0; !failed && controller < CGROUP_CONTROLLER_COUNT; controller++)
+        if (cgroup_is_distinct(host, controller)) failed = open_join_file(host, controller, &cgroup, reterr);
+    if (failed)
+        cgroup_close(&cgroup);
+    else
+        *ret = cgroup;
+    return failed;
+}
+
 int cgroup_join(const struct cgroup *cgroup) {
     for (int i = 0; i < cgroup->join_count; i++)
         if (write(cgroup->join_fds[i], "0", 1) != 1) return errno;

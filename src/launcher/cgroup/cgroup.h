@@ -55,6 +55,8 @@ void cgroup_host_close(const struct cgroup_host *host);
    E_EXISTS when cgroups of that name have processes. A limit of 0 is no limit. */
 int cgroup_make(const struct cgroup_host *host, const char *node, const struct jail_limits *limits, struct cgroup *ret,
                 struct error *reterr);
+/* Those that are there already, for one more process. */
+int cgroup_open(const struct cgroup_host *host, const char *node, struct cgroup *ret, struct error *reterr);
 /* In the child, after clone: only write(2). 0 or an errno. */
 int cgroup_join(const struct cgroup *cgroup);
 /* The process was started inside unified_fd, so that it need not join there: a process that moves waits for every CPU,

@@ -1,13 +1,10 @@
 /* What the daemon itself may use. It reads what strangers send, so it has a cgroup of its own: a daemon that takes more
    memory than that is killed and started again, and takes nothing else of the host with it. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "launcher/cgroup/cgroup.h"
 #include "launcher/daemon/daemon.h"
-#include "launcher/home.h"
 #include "launcher/launcher.h"
 
 #define SETTING "daemon-memory"
@@ -18,7 +15,6 @@ enum {
     MACHINE_SHARE = 8, /* of its memory, where that is more than usual */
     SOCKET_SHARE = 16, /* of the daemon's memory, for buffers of sockets that cgroup v1 counts apart */
     TASKS_MAX = 512,   /* it has a few dozen threads */
-    CONF_BYTES = 16384,
 };
 
 static bool is_allowed(const char *text, uint64_t *ret) {
@@ -28,59 +24,16 @@ static bool is_allowed(const char *text, uint64_t *ret) {
     return true;
 }
 
-/* "--daemon-memory 4G" or "--daemon-memory=4G". */
-static const char *option_value(char *const *options) {
-    static const char flag[] = "--" SETTING;
-    const char *value = NULL;
-    for (; options && *options; options++) {
-        if (strcmp(*options, flag) == 0 && options[1]) value = options[1];
-        if (string_starts(*options, flag) && (*options)[sizeof flag - 1] == '=') value = *options + sizeof flag;
-    }
-    return value;
-}
-
-/* "daemon-memory = 4G", cut out of the text; lines from the first section on are of profiles. */
-static const char *line_value(char *text) {
-    static const char blanks[] = " \t\r";
-    for (char *line; (line = strsep(&text, "\n")) && line[0] != '[';) {
-        line += strspn(line, blanks);
-        if (!string_starts(line, SETTING)) continue;
-        line += strlen(SETTING);
-        line += strspn(line, blanks);
-        if (*line++ != '=') continue;
-        line += strspn(line, blanks);
-        line[strcspn(line, " \t\r#")] = '\0';
-        return line;
-    }
-    return NULL;
-}
-
-/* The file may be the daemon's, so it is read with that one's rights, and no more of it than this. */
-static void read_conf(const struct launcher *launcher, char ret[CONF_BYTES]) {
-    struct stat status;
-    fs_rights_of_daemon(launcher);
-    CLEANUP_FD int fd = openat(launcher->home.fd, "sandbox.conf", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    fs_rights_restore(launcher);
-    bool is_file = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-    ssize_t size = is_file ? read(fd, ret, CONF_BYTES - 1) : 0;
-    ret[size > 0 ? size : 0] = '\0';
-}
-
 static uint64_t usual_memory(void) {
     uint64_t share = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / MACHINE_SHARE;
     return share > MEMORY_USUAL_BYTES ? share : MEMORY_USUAL_BYTES;
 }
 
-/* Where the daemon looks for its settings, in the same order. It refuses to start with one that is out of bounds. */
+/* The daemon refuses to start with one that is out of bounds. */
 static uint64_t memory_wanted(const struct launcher *launcher) {
-    char conf[CONF_BYTES];
-    read_conf(launcher, conf);
-    const char *const values[] = {option_value(launcher->daemon.options), getenv("SANDBOX_DAEMON_MEMORY"),
-                                  line_value(conf)};
+    char text[DAEMON_SETTING_BYTES];
     uint64_t bytes;
-    for (size_t i = 0; i < ARRAY_SIZE(values); i++)
-        if (values[i] && is_allowed(values[i], &bytes)) return bytes;
-    return usual_memory();
+    return daemon_setting(launcher, SETTING, text) && is_allowed(text, &bytes) ? bytes : usual_memory();
 }
 
 static void tell_unbounded(const struct launcher *launcher, const struct error *error) {

@@ -6,6 +6,8 @@
 
 struct launcher;
 
+enum { DAEMON_SETTING_BYTES = 1024 };
+
 struct supervisor {
     pid_t pid;
     int pidfd; /* -1: no daemon */
@@ -18,6 +20,11 @@ struct supervisor {
     char *const *options;       /* NULL-terminated */
     struct cgroup_host cgroups; /* version 0: the daemon has none */
 };
+
+/* ---- setting.c ---- */
+
+/* One of the daemon's own settings, as it will read it. False: it is not set, or too long. */
+bool daemon_setting(const struct launcher *launcher, const char *name, char ret[DAEMON_SETTING_BYTES]);
 
 /* ---- bounds.c: what the daemon may use ---- */
 

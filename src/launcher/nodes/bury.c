@@ -8,6 +8,7 @@
 #include "launcher/cgroup/cgroup.h"
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
+#include "launcher/ports/ports.h"
 #include "launcher/server.h"
 
 enum { DEATH_TIMEOUT_MS = 3000, SIGNALED_STATUS = 128 };
@@ -18,6 +19,7 @@ static const char *const cause_names[] = {"exited", "signaled", "oom", "killed",
 static void kill_node(struct launcher *launcher, struct jailed_node *node) {
     cgroup_lift_cpu(&launcher->cgroups, node->name, NULL);
     pidfd_send_signal(node->pidfd, SIGKILL, NULL, 0);
+    ports_end_of_node(launcher, node->name);
     cgroup_thaw_everywhere(&launcher->cgroups, node->name);
     node->frozen = false;
 }

@@ -80,9 +80,10 @@ struct jailed_table {
 /* ---- table.c ---- */
 
 struct jailed_node *nodes_find(struct launcher *launcher, const char *name);
+uid_t nodes_choose_uid(struct launcher *launcher); /* that no process of ours has */
 /* A new entry with a uid of its own; E_EXISTS, E_LIMIT. */
 int nodes_add(struct launcher *launcher, const char *name, struct jailed_node **ret, struct error *reterr);
-/* E_LIMIT when the launcher's own descriptors would not do for one more. */
+/* E_LIMIT when the launcher's own descriptors would not do for one more, or one more port. */
 int nodes_check_room(const struct launcher *launcher, struct error *reterr);
 size_t nodes_index(const struct launcher *launcher, const struct jailed_node *node);
 /* Forget it: descriptors, record and uid. Its cgroups and its processes are gone before. */

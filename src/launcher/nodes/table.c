@@ -8,10 +8,12 @@
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
 #include "launcher/nodes/path_read.h"
+#include "launcher/ports/ports.h"
 #include "launcher/record.h"
 
 enum {
     DESCRIPTORS_PER_NODE = 2,
+    DESCRIPTORS_PER_PORT = 4,
     DESCRIPTORS_KEPT = 256, /* for the link, projects and a spawn under way: nodes must not lock the daemon out */
 };
 
@@ -29,19 +31,21 @@ size_t nodes_index(const struct launcher *launcher, const struct jailed_node *no
 int nodes_check_room(const struct launcher *launcher, struct error *reterr) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return 0;
-    rlim_t needed = (launcher->nodes.count + 1) * DESCRIPTORS_PER_NODE + DESCRIPTORS_KEPT;
+    size_t nodes = launcher->nodes.count, ports = ports_count(launcher);
+    rlim_t needed = (nodes + 1) * DESCRIPTORS_PER_NODE + (ports + 1) * DESCRIPTORS_PER_PORT + DESCRIPTORS_KEPT;
     if (needed <= limit.rlim_cur) return 0;
-    return error_set(reterr, E_LIMIT, "%zu nodes run already: more would leave no descriptors", launcher->nodes.count);
+    return error_set(reterr, E_LIMIT, "%zu nodes run already, and %zu ports are open: more would leave no descriptors",
+                     nodes, ports);
 }
 
 static bool uid_is_used(const struct launcher *launcher, uid_t uid) {
     for (size_t i = 0; i < launcher->nodes.end; i++)
         if (launcher->nodes.items[i].used && launcher->nodes.items[i].uid == uid) return true;
-    return false;
+    return ports_use_uid(launcher, uid);
 }
 
 /* Uids go round, so that one is not given again soon after its node has gone. The slot's first is the daemon's. */
-static uid_t choose_uid(struct launcher *launcher) {
+uid_t nodes_choose_uid(struct launcher *launcher) {
     if (!launcher->root) return launcher->daemon_uid;
     do {
         launcher->nodes.next_uid = launcher->nodes.next_uid % (SLOT_UIDS - 1) + 1;
@@ -54,7 +58,7 @@ int nodes_add(struct launcher *launcher, const char *name, struct jailed_node **
     for (size_t i = 0; i < JAIL_NODES_MAX; i++) {
         struct jailed_node *node = &launcher->nodes.items[i];
         if (node->used) continue;
-        uid_t uid = choose_uid(launcher);
+        uid_t uid = nodes_choose_uid(launcher);
         *node = (struct jailed_node){.used = true, .uid = uid, .pidfd = -1, .listener_fd = -1};
         if (string_format(node->name, sizeof node->name, reterr, "%s", name) < 0) {
             node->used = false;

@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "jail/wire.h"
 #include "launcher/privileges.h"
 #include "launcher/project/project.h"
 
@@ -69,4 +70,40 @@ int caller_become(const struct caller *caller, bool root, struct error *reterr) 
     /* The caller could otherwise look into a process that was the launcher a moment ago. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     return 0;
+}
+
+/* ---- as words of a record ---- */
+
+void caller_put(const struct caller *caller, struct buf *text) {
+    CLEANUP(buf_free) struct buf groups = BUF_INIT;
+    for (size_t i = 0; i < caller->group_count; i++) buf_printf(&groups, "%s%u", i ? "," : "", caller->groups[i]);
+    wire_put_number(text, "uid", caller->uid);
+    wire_put_number(text, "gid", caller->gid);
+    wire_put_pair(text, "groups", buf_string(&groups));
+    if (groups.failed) text->failed = true;
+}
+
+static bool read_groups(const char *list, struct caller *caller) {
+    for (const char *at = list; at && *at;) {
+        char word[16];
+        uint64_t group;
+        size_t length = strcspn(at, ",");
+        if (length >= sizeof word || caller->group_count == CALLER_GROUPS_MAX) return false;
+        memcpy(word, at, length);
+        word[length] = '\0';
+        if (!parse_u64(word, &group) || group >= UINT32_MAX) return false;
+        caller->groups[caller->group_count++] = (gid_t)group;
+        at += length + (at[length] == ',');
+    }
+    return list != NULL;
+}
+
+bool caller_take(const struct wire_message *message, struct caller *ret) {
+    uint64_t uid, gid;
+    if (!wire_message_number(message, "uid", &uid) || !wire_message_number(message, "gid", &gid) || uid >= UINT32_MAX ||
+        gid >= UINT32_MAX || !read_groups(wire_message_value(message, "groups"), ret))
+        return false;
+    ret->uid = (uid_t)uid;
+    ret->gid = (gid_t)gid;
+    return true;
 }

@@ -51,18 +51,12 @@ static size_t count_grants(const struct launcher *launcher, enum grant_kind kind
 }
 
 static void print(const struct grant *grant, struct buf *text) {
-    const struct caller *caller = &grant->caller;
-    CLEANUP(buf_free) struct buf groups = BUF_INIT;
-    for (size_t i = 0; i < caller->group_count; i++) buf_printf(&groups, "%s%u", i ? "," : "", caller->groups[i]);
     buf_append_string(text, "grant");
-    wire_put_number(text, "uid", caller->uid);
-    wire_put_number(text, "gid", caller->gid);
-    wire_put_pair(text, "groups", buf_string(&groups));
+    caller_put(&grant->caller, text);
     wire_put_pair(text, "path", grant->path);
     if (grant->below[0]) wire_put_pair(text, "below", grant->below);
     if (grant->folder != FOLDER_NONE) wire_put_pair(text, "folder", folder_words[grant->folder]);
     buf_append_byte(text, '\n');
-    if (groups.failed) text->failed = true;
 }
 
 /* Written aside and renamed, as records are. */
@@ -110,21 +104,6 @@ void grant_keep(const struct launcher *launcher, enum grant_kind kind, const cha
     closedir(listing);
 }
 
-static bool read_groups(const char *list, struct caller *caller) {
-    for (const char *at = list; at && *at;) {
-        char word[16];
-        uint64_t group;
-        size_t length = strcspn(at, ",");
-        if (length >= sizeof word || caller->group_count == CALLER_GROUPS_MAX) return false;
-        memcpy(word, at, length);
-        word[length] = '\0';
-        if (!parse_u64(word, &group) || group >= UINT32_MAX) return false;
-        caller->groups[caller->group_count++] = (gid_t)group;
-        at += length + (at[length] == ',');
-    }
-    return list != NULL;
-}
-
 static bool read_path(const char *value, char ret[PATH_MAX]) {
     if (!value || !path_is_clean(value) || strlen(value) >= PATH_MAX) return false;
     memcpy(ret, value, strlen(value) + 1);
@@ -142,14 +121,8 @@ static bool read_kind(const struct wire_message *message, enum grant_kind kind, 
 }
 
 static bool read_grant(const struct wire_message *message, enum grant_kind kind, struct grant *ret) {
-    uint64_t uid, gid;
-    if (!wire_message_number(message, "uid", &uid) || !wire_message_number(message, "gid", &gid) || uid >= UINT32_MAX ||
-        gid >= UINT32_MAX || !read_groups(wire_message_value(message, "groups"), &ret->caller) ||
-        !read_path(wire_message_value(message, "path"), ret->path))
-        return false;
-    ret->caller.uid = (uid_t)uid;
-    ret->caller.gid = (gid_t)gid;
-    return read_kind(message, kind, ret);
+    return caller_take(message, &ret->caller) && read_path(wire_message_value(message, "path"), ret->path) &&
+           read_kind(message, kind, ret);
 }
 
 int grant_read(const struct launcher *launcher, const char *name, enum grant_kind kind, struct grant *ret,

@@ -17,6 +17,7 @@ enum {
 };
 
 struct launcher;
+struct wire_message;
 
 struct caller {
     pid_t pid; /* of the process that dialled; 0: not known, as of a standing permission */
@@ -129,6 +130,9 @@ int folder_open(const struct caller *caller, const char *path, enum folder_acces
 int caller_of(int peer_fd, struct caller *ret, struct error *reterr);
 /* Become the caller, for good, in a process of one's own. */
 int caller_become(const struct caller *caller, bool root, struct error *reterr);
+/* " uid= gid= groups=", for a record; false: the message has no caller. ret is zeroed before. */
+void caller_put(const struct caller *caller, struct buf *text);
+bool caller_take(const struct wire_message *message, struct caller *ret);
 /* Have a project opened by a process that becomes its caller: its answer comes to helper_fd. */
 int opener_begin(struct launcher *launcher, struct launcher_project *project, struct error *reterr);
 void opener_used(struct launcher *launcher); /* a project is not used any more */

@@ -226,6 +226,19 @@ int toolchain_find(const struct toolchain_place *place, const char *agent_dir, u
     return result;
 }
 
+static int check_file(const struct toolchain *toolchain, const char *folder, const char *name, struct error *reterr) {
+    char path[3 * PATH_MAX];
+    snprintf(path, sizeof path, "%s%s/%s", toolchain->root, folder, name);
+    if (access(path, F_OK) == 0) return 0;
+    return error_set(reterr, E_TOOLCHAIN, "%.300s: %s", path, strerror(errno));
+}
+
+int toolchain_check_files(const struct toolchain *toolchain, struct error *reterr) {
+    int result = check_file(toolchain, toolchain->erts_bin, "beam.smp", reterr);
+    if (result < 0 || !toolchain->elixir_lib[0]) return result;
+    return check_file(toolchain, toolchain->elixir_lib, "elixir/ebin/elixir.app", reterr);
+}
+
 unsigned toolchain_generation(const struct toolchain *toolchain) {
     return (unsigned)strtoul(toolchain->otp_release, NULL, 10);
 }

@@ -264,7 +264,10 @@ static long clone_process(const struct clone_args *arguments) {
     if (result_of_choice() < 0) return -1;
     if (arguments->flags & CLONE_PIDFD) {
         *(int *)(uintptr_t)arguments->pidfd = new_descriptor(fake_choose() ? 1 : 0);
-        process_start_node();
+        if (arguments->flags & CLONE_NEWUSER)
+            process_start_node();
+        else
+            process_start_forwarder();
     }
     return fake.next_pid++;
 }
@@ -351,6 +354,7 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
         *(struct ucred *)value = (struct ucred){.uid = fake.peer_uid, .gid = fake.peer_uid};
         return 0;
     }
+    if (name == SO_TYPE) return __real_getsockopt(fd, level, name, value, size);
     unsigned choice = fake_choose();
     if (fake_fails_by(choice)) return -1;
     size_t groups = choice * 8; /* up to the most there is room for */

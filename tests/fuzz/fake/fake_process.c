@@ -9,12 +9,14 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "launcher/egress/netlink.h"
 #include "launcher/egress/network.h"
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
+#include "launcher/ports/ports.h"
 #include "launcher/project/project.h"
 #include "launcher/start/spawn.h"
 
@@ -125,6 +127,35 @@ void process_start_node(void) {
     played.spawn = NULL;
 }
 
+/* ---- ports ---- */
+
+void process_start_forwarder(void) {
+    struct forwarder_report report = {.inside_port = 4321};
+    unsigned choice = fake_choose();
+    if (fake_fails_by(choice)) make_failure(&report.error, choice);
+    if (choice != '1') say(played.socket_fd, &report, sizeof report - (choice == '2'), -1);
+    if (choice == '1' || choice == '3') keep(fcntl(played.socket_fd, F_DUPFD_CLOEXEC, 0));
+}
+
+int __real_socket(int family, int type, int protocol);
+
+/* A listener of this process's own, at any port of the loopback, or none at all. */
+static int listen_anywhere(unsigned choice) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = __real_socket(choice == '4' ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (choice != '5' && choice != '4' && bind(fd, (struct sockaddr *)&address, sizeof address) < 0) abort();
+    return fd;
+}
+
+static void play_port(int socket_fd) {
+    struct port_prepared prepared = {.device = 1, .inode = 1};
+    unsigned choice = fake_choose();
+    if (fake_fails_by(choice)) make_failure(&prepared.error, choice);
+    CLEANUP_FD int opened_fd = listen_anywhere(choice);
+    if (choice != '1') say(socket_fd, &prepared, sizeof prepared - (choice == '2'), choice == '3' ? -1 : opened_fd);
+    if (choice == '1') keep(fcntl(socket_fd, F_DUPFD_CLOEXEC, 0));
+}
+
 /* ---- helpers ---- */
 
 int __real_jailed_do_inside(const struct launcher *launcher, const struct jailed_node *node,
@@ -167,11 +198,13 @@ int __wrap_helper_start(void (*body)(const void *data), const void *data, const 
                         int *ret_pidfd, struct error *reterr);
 int __wrap_helper_start(void (*body)(const void *data), const void *data, const int *fds, size_t fd_count,
                         int *ret_pidfd, struct error *reterr) {
-    (void)body, (void)data;
+    (void)body;
     if (fake_fails_by(fake_choose())) return error_errno(reterr, errno, "start a helper");
     *ret_pidfd = fake_place(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (fd_count == 1)
+    if (fd_count == 1 && !data)
         play_keeper(fds[0]);
+    else if (fd_count == 1 && fds[0] == played.socket_fd)
+        play_port(fds[0]);
     else if (fds[0] == played.socket_fd)
         play_opener(fds[0]);
     return 0;

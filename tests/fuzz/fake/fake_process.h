@@ -7,6 +7,7 @@
 /* ---- fake_process.c ---- */
 
 void process_start_node(void); /* the one whose sources were opened last: it builds its jail and says what came of it */
+void process_start_forwarder(void); /* it says what came of its jail */
 /* What a helper that ends would have written to the latest pipe. */
 void process_report_failure(unsigned choice);
 void process_forget_all(void);

@@ -229,6 +229,32 @@ void stock_in_its_test_environment_is_another(void **state) {
     json_decref(report);
 }
 
+static void assert_sources(struct world *world, const char *expected) {
+    CLEANUP_FREE char *text = world_eval_text(world, "sources", NULL,
+                                              "for {app, path} <- [shop: \"lib/shop.ex\", core: \"code/core.ex\", "
+                                              "lines: \"src/lines.erl\", sums: \"include/sums.hrl\"], "
+                                              "do: File.exists?(Application.app_dir(app, path))");
+    assert_string_equal(text, expected);
+}
+
+/* include is always there, what was compiled where the caller wants it, and a save is there from the next start on. */
+void stock_has_its_sources_where_they_are_wanted(void **state) {
+    struct world *world = *state;
+    for (int with = 0; with < 2; with++) {
+        if (with) world_destroy(world, "sources");
+        json_decref(world_op(world, "create", "{s:s, s:s, s:{s:s}, s:b}", "id", "sources", "source",
+                             world_path(world, "stock"), "env", "DATABASE_URL", "ecto://shop", "with_sources", with));
+        assert_sources(world, with ? "[true, true, true, true]" : "[false, false, false, true]");
+    }
+    edit(world, "stock/lib/shop.ex", "  def env", "  # a comment\n  def env");
+    json_decref(world_op(world, "reload", "{s:s}", "id", "sources"));
+    json_decref(world_op(world, "restart", "{s:s}", "id", "sources"));
+    CLEANUP_FREE char *text = world_eval_text(world, "sources", NULL,
+                                              "File.read!(Application.app_dir(:shop, \"lib/shop.ex\")) =~ \"comment\"");
+    assert_string_equal(text, "true");
+    world_destroy(world, "sources");
+}
+
 /* ---- as a release ---- */
 
 /* The project's last build, laid out as a release: `mix release` itself would take longer than all else here. */

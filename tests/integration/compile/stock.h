@@ -12,6 +12,7 @@ void stock_has_the_modules_that_mix_makes(void **state);
 void stock_starts_as_mix_starts_it(void **state);
 void stock_is_configured_as_in_development(void **state);
 void stock_changes_compile_what_they_must(void **state);
+void stock_has_its_sources_where_they_are_wanted(void **state);
 void stock_runs_as_a_release(void **state);
 void stock_in_its_test_environment_is_another(void **state);
 

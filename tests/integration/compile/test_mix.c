@@ -177,6 +177,7 @@ int main(void) {
         cmocka_unit_test(stock_starts_as_mix_starts_it),
         cmocka_unit_test(stock_is_configured_as_in_development),
         cmocka_unit_test(stock_changes_compile_what_they_must),
+        cmocka_unit_test(stock_has_its_sources_where_they_are_wanted),
         cmocka_unit_test(stock_runs_as_a_release),
         cmocka_unit_test(stock_in_its_test_environment_is_another),
         cmocka_unit_test(a_folder_beside_is_read_when_it_is_handed_over),

@@ -140,6 +140,43 @@ static void a_save_is_told_and_a_restart_applies_it(void **state) {
     assert_text(world, "Application.get_env(:shop, :seen)", ":black");
 }
 
+/* What was mended in its source is what it starts with, and a source that is wrong still is told. */
+static void one_that_did_not_start_is_mended_by_a_restart(void **state) {
+    struct world *world = *state;
+    world_file(world, "shop/config/runtime.exs", "import Config\nraise \"a mistake\"\n");
+    json_decref(world_op(world, "reload", "{s:s}", "id", "shop"));
+    for (unsigned i = 0; i < 2; i++) {
+        json_t *problem = world_fails(world, "restart", "start_failed", "{s:s}", "id", "shop");
+        assert_non_null(strstr(json_string_value(json_object_get(problem, "detail")), "a mistake"));
+        json_decref(problem);
+    }
+    write_shop(world);
+    write_config(world, "black");
+    world_file(world, "shop/lib/shop/more.ex", "defmodule Shop.More do\n");
+    json_t *problem = world_fails(world, "restart", "compile_failed", "{s:s}", "id", "shop");
+    assert_int_equal(json_array_size(json_object_get(json_object_get(problem, "result"), "errors")), 1);
+    json_decref(problem);
+    world_file(world, "shop/lib/shop/more.ex", "defmodule Shop.More do\n  def x, do: 1\nend\n");
+    json_decref(world_op(world, "restart", "{s:s}", "id", "shop"));
+    assert_text(world, "{Shop.More.x(), Application.get_env(:shop, :seen)}", "{1, :black}");
+}
+
+/* A source that is gone keeps nothing from starting that could start before. */
+static void one_without_its_source_starts_as_it_is(void **state) {
+    struct world *world = *state;
+    CLEANUP_FREE char *here = strdup(world_path(world, "shop")), *away = strdup(world_path(world, "away"));
+    world_file(world, "shop/config/runtime.exs", "import Config\nraise \"a mistake\"\n");
+    json_decref(world_op(world, "reload", "{s:s}", "id", "shop"));
+    json_decref(world_fails(world, "restart", "start_failed", "{s:s}", "id", "shop"));
+    assert_int_equal(rename(here, away), 0);
+    json_decref(world_fails(world, "restart", "start_failed", "{s:s}", "id", "shop"));
+    assert_int_equal(rename(away, here), 0);
+    write_shop(world);
+    write_config(world, "black");
+    json_decref(world_op(world, "restart", "{s:s}", "id", "shop"));
+    assert_text(world, "Application.get_env(:shop, :seen)", ":black");
+}
+
 /* ---- secrets ---- */
 
 static void assert_hidden_in(const char *where, const char *text) {
@@ -353,6 +390,8 @@ int main(void) {
         cmocka_unit_test(another_configuration_is_told_and_applied),
         cmocka_unit_test(one_that_fails_changes_nothing),
         cmocka_unit_test(a_save_is_told_and_a_restart_applies_it),
+        cmocka_unit_test(one_that_did_not_start_is_mended_by_a_restart),
+        cmocka_unit_test(one_without_its_source_starts_as_it_is),
         cmocka_unit_test(harm_fails_its_own_create),
         cmocka_unit_test(settings_are_read_again),
         cmocka_unit_test(bad_settings_change_nothing),

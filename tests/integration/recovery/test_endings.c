@@ -94,6 +94,43 @@ static void a_normal_end_is_no_error(void **state) {
     world_destroy(world, "a");
 }
 
+/* ---- the first second ---- */
+
+/* Its only process does this after init/1, and its supervisor gives up with it. */
+static const char *write_brief(struct world *world, const char *then) {
+    char text[512];
+    world_file(world, "brief/src/brief.app.src",
+               "{application, brief, [{vsn, \"1\"}, {mod, {brief, []}}, {applications, [kernel, stdlib]}]}.\n");
+    world_file(world, "brief/src/brief.erl",
+               "-module(brief).\n-behaviour(application).\n-export([start/2, stop/1, init/1]).\n"
+               "start(_, _) -> supervisor:start_link(?MODULE, []).\nstop(_) -> ok.\n"
+               "init([]) -> {ok, {#{intensity => 0}, [#{id => s, start => {brief_server, start_link, []}}]}}.\n");
+    snprintf(text, sizeof text,
+             "-module(brief_server).\n-behaviour(gen_server).\n"
+             "-export([start_link/0, init/1, handle_call/3, handle_cast/2, handle_info/2, handle_continue/2]).\n"
+             "start_link() -> gen_server:start_link(?MODULE, [], []).\ninit([]) -> {ok, 0, %s}.\n"
+             "handle_call(_, _, S) -> {reply, S, S}.\nhandle_cast(_, S) -> {noreply, S}.\n"
+             "handle_info(timeout, _) -> exit(no_database).\nhandle_continue(die, _) -> exit(no_database).\n",
+             then);
+    world_file(world, "brief/src/brief_server.erl", text);
+    return world_path(world, "brief");
+}
+
+static void assert_too_brief(struct world *world, const char *then, const char *settle) {
+    json_t *problem = world_fails(world, "create", "start_failed", "{s:s, s:s, s:s}", "id", "brief", "source",
+                                  write_brief(world, then), "settle_ms", settle);
+    const char *detail = json_string_value(json_object_get(problem, "detail"));
+    if (!strstr(detail, "ended as soon as it had started") || !strstr(detail, "no_database")) fail_msg("%s", detail);
+    json_decref(problem);
+    json_decref(world_fails(world, "info", "not_found", "{s:s}", "id", "brief"));
+}
+
+/* What crashes at once is waited for in any case. */
+static void a_death_in_the_first_second_is_a_failed_create(void **state) {
+    assert_too_brief(*state, "{continue, die}", "0");
+    assert_too_brief(*state, "300", "1s");
+}
+
 /* ---- restart policies ---- */
 
 enum { TURN_MS = 5 };
@@ -170,6 +207,7 @@ int main(void) {
         cmocka_unit_test(a_vm_killed_from_outside_is_an_error),
         cmocka_unit_test(many_processes_in_an_idle_vm_are_noticed),
         cmocka_unit_test(a_normal_end_is_no_error),
+        cmocka_unit_test(a_death_in_the_first_second_is_a_failed_create),
         cmocka_unit_test(failures_are_restarted_so_often),
         cmocka_unit_test(any_end_is_followed_by_a_start),
     };

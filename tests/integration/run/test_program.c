@@ -102,6 +102,9 @@ static void what_is_no_program_is_refused(void **state) {
     const char *script = world_file(world, "script", "#!/bin/sh\necho hi\n");
     expect(world, "$RUN %s 2>&1 </dev/null", script, "is a script of another interpreter: #!/bin/sh", 2);
     expect(world, "$RUN %s words 2>&1 </dev/null", EXAMPLES "/counter", "takes arguments", 2);
+    expect(world, "$RUN --eval 1 %s 2>&1 </dev/null", world_file(world, "evaluated.exs", "IO.puts 1\n"),
+           "takes no eval", 2);
+    expect(world, "$RUN 2>&1 </dev/null %s", "", "SOURCE is missing", 2);
     json_decref(world_fails(world, "run", "invalid_input", "{s:s, s:[s]}", "source",
                             world_file(world, "one.ex", "defmodule One do\nend\n"), "args", "words"));
     json_decref(world_fails(world, "run", "invalid_input", "{s:s}", "code", "1"));

@@ -18,6 +18,18 @@ copy_otp "$folder/second"
 cp -R "$folder/second" "$folder/open"
 chmod 0777 "$folder/open"
 
+# Takes the VM out of an installation, and puts another program in its place.
+replace_vm() {
+    for bin in "$1"/erts-*/bin; do
+        rm "$bin/beam.smp"
+        cp "$2" "$bin/beam.smp"
+    done
+}
+
+# Its VM's library is not there.
+cp -R "$folder/second" "$folder/lacking"
+replace_vm "$folder/lacking" "$hostile/hostile_vm"
+
 home=$folder/home
 mise=$home/.local/share/mise/installs asdf=$home/.asdf/installs
 mkdir -p "$mise/erlang" "$mise/elixir" "$asdf/erlang" "$home/.kerl" "$home/kerl"
@@ -36,22 +48,19 @@ mkdir -p "$asdf/erlang/97.2"
 cp -R "$folder/second" "$asdf/erlang/97.3"
 chmod 0777 "$asdf/erlang/97.3/releases"
 
-# A VM that is a shell script, and one that is another program with a library of its own.
-for version in 96.1 96.2; do
-    cp -R "$folder/second" "$home/kerl/$version"
-    rm "$home/kerl/$version"/erts-*/bin/beam.smp
-done
-for bin in "$home"/kerl/96.1/erts-*/bin; do
-    printf '#!/bin/sh\ncat /etc/passwd; echo this is a script that is longer than the header of a program\n' >"$bin/beam.smp"
-    chmod 0755 "$bin/beam.smp"
-done
-for bin in "$home"/kerl/96.2/erts-*/bin; do
-    cp "$hostile/hostile_vm" "$bin/beam.smp"
-    cp "$hostile/libphones_home.so" "$bin/"
-done
+# A VM that is a shell script, one that is another program with a library of its own, and one without its library.
+printf '#!/bin/sh\ncat /etc/passwd; echo this is a script that is longer than the header of a program\n' >"$home/script"
+chmod 0755 "$home/script"
+cp -R "$folder/second" "$home/kerl/96.1"
+cp -R "$folder/second" "$home/kerl/96.2"
+replace_vm "$home/kerl/96.1" "$home/script"
+replace_vm "$home/kerl/96.2" "$hostile/hostile_vm"
+cp -R "$home/kerl/96.2" "$home/kerl/96.3"
+for bin in "$home"/kerl/96.2/erts-*/bin; do cp "$hostile/libphones_home.so" "$bin/"; done
 {
     echo "96.1 $home/kerl/96.1"
     echo "96.2 $home/kerl/96.2"
+    echo "96.3 $home/kerl/96.3"
     echo "twice $home/kerl/96.1"
     echo "twice $home/kerl/96.2"
     echo "outside /usr/lib"

@@ -105,6 +105,24 @@ static void has_problem(json_t *list, const char *name, const char *why) {
     says(json_string_value(json_object_get(item, "problem")), why);
 }
 
+static const struct {
+    const char *name, *why;
+} broken[] = {
+    {"open", "other users can write"},
+    {"absent", "No such file"},
+    {"covered", "/tmp of their own"},
+    {"lacking", "needs the library libphones_home.so, which is not installed"},
+    {"mise:99.1+1.99.0-otp-99", "Elixir 9.9.9 does not load"},
+    {"asdf:97.1", "no 'compiler' application"},
+    {"asdf:97.2", "no erts-VERSION folder"},
+    {"asdf:97.3", "other users can write 'releases'"},
+    {"kerl:96.1", "is not a 64-bit ELF file"},
+    {"kerl:96.2", "passwd=ENOENT"}, /* its VM's last words */
+    {"kerl:96.3", "needs the library libphones_home.so, which is not installed"},
+    {"kerl:twice", "two of this name"},
+    {"kerl:outside", "lies outside of"},
+};
+
 static void a_user_sees_what_is_wrong_with_each(void **state) {
     (void)state;
     json_t *list = list_as(USER, in_folder("home"));
@@ -112,17 +130,8 @@ static void a_user_sees_what_is_wrong_with_each(void **state) {
     is_usable(list, "second", "config");
     assert_true(json_is_true(json_object_get(find(list, "second"), "default")));
     assert_false(json_is_true(json_object_get(find(list, "system"), "default")));
-    has_problem(list, "open", "other users can write");
-    has_problem(list, "absent", "No such file");
-    has_problem(list, "covered", "/tmp of their own");
     is_usable(list, "mise:99.1", "mise");
-    has_problem(list, "mise:99.1+1.99.0-otp-99", "Elixir 9.9.9 does not load");
-    has_problem(list, "asdf:97.1", "no 'compiler' application");
-    has_problem(list, "asdf:97.2", "no erts-VERSION folder");
-    has_problem(list, "asdf:97.3", "other users can write 'releases'");
-    has_problem(list, "kerl:96.1", "is not a 64-bit ELF file");
-    has_problem(list, "kerl:twice", "two of this name");
-    has_problem(list, "kerl:outside", "lies outside of");
+    for (size_t i = 0; i < ARRAY_SIZE(broken); i++) has_problem(list, broken[i].name, broken[i].why);
     assert_null(find(list, "mise:99")); /* another name of 99.1 */
     assert_null(find(list, "mise:98.0"));
     json_decref(list);
@@ -271,6 +280,14 @@ static void sandboxes_of_several_run_side_by_side(void **state) {
     runs_on("third", "mise:99.1", "/toolchain/otp");
 }
 
+static void a_broken_one_says_what_is_wrong_when_it_is_used(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(broken); i++) {
+        CLEANUP_FREE char *said = create(USER, "fourth", "home/project", broken[i].name);
+        says(said, broken[i].why);
+    }
+}
+
 static void a_file_that_names_an_unlisted_one_is_a_warning(void **state) {
     (void)state;
     CLEANUP_FREE char *said = create(USER, "fourth", "home/unlisted", NULL);
@@ -278,10 +295,6 @@ static void a_file_that_names_an_unlisted_one_is_a_warning(void **state) {
     world_destroy(world, "fourth");
     CLEANUP_FREE char *none = create(USER, "fourth", "home/unlisted", "nowhere");
     says(none, "there is no toolchain 'nowhere'");
-    CLEANUP_FREE char *broken = create(USER, "fourth", "home/unlisted", "kerl:96.1");
-    says(broken, "is not a 64-bit ELF file");
-    CLEANUP_FREE char *open = create(USER, "fourth", "home/unlisted", "open");
-    says(open, "other users can write");
 }
 
 /* Every restart looks whether it is as it was: root's restart of a user's sandbox stays that user's. */
@@ -304,6 +317,23 @@ static void one_that_is_removed_goes_on_until_its_restart(void **state) {
     json_t *problem = world_fails(world, "restart", "toolchain_missing", "{s:s}", "id", "third");
     says(json_string_value(json_object_get(problem, "detail")), "not installed any more");
     json_decref(problem);
+}
+
+static void the_operators_that_is_removed_goes_on_until_its_restart(void **state) {
+    (void)state;
+    const char *place = in_folder("second"), *aside = in_folder("aside");
+    assert_int_equal(rename(place, aside), 0);
+    runs_on("second", "second", place);
+    json_t *list = list_as(USER, in_folder("home"));
+    has_problem(list, "second", "No such file");
+    json_decref(list);
+    CLEANUP_FREE char *said = create(USER, "fourth", "home/project", "second");
+    says(said, "No such file");
+    says(said, "toolchain second");
+    json_t *problem = world_fails(world, "restart", "toolchain_missing", "{s:s}", "id", "second");
+    says(json_string_value(json_object_get(problem, "detail")), place);
+    json_decref(problem);
+    assert_int_equal(rename(aside, place), 0);
     static const char *const ids[] = {"first", "second", "third"};
     for (size_t i = 0; i < ARRAY_SIZE(ids); i++) world_destroy(world, ids[i]);
 }
@@ -330,8 +360,9 @@ static int open_all(void **state) {
                      0);
     snprintf(settings, sizeof settings,
              "spare-compilers = 0\ntoolchain = second\n[toolchain second]\notp = %s/second\n[toolchain open]\n"
-             "otp = %s/open\n[toolchain absent]\nroot = %s/absent\n[toolchain covered]\notp = /tmp\n",
-             folder, folder, folder);
+             "otp = %s/open\n[toolchain absent]\nroot = %s/absent\n[toolchain covered]\notp = /tmp\n"
+             "[toolchain lacking]\notp = %s/lacking\n",
+             folder, folder, folder, folder);
     world = world_open(settings);
     return 0;
 }
@@ -352,8 +383,10 @@ int main(void) {
         cmocka_unit_test(a_user_has_one_probe_at_a_time),
         cmocka_unit_test(what_an_earlier_daemon_left_goes),
         cmocka_unit_test(sandboxes_of_several_run_side_by_side),
+        cmocka_unit_test(a_broken_one_says_what_is_wrong_when_it_is_used),
         cmocka_unit_test(a_file_that_names_an_unlisted_one_is_a_warning),
         cmocka_unit_test(one_that_is_removed_goes_on_until_its_restart),
+        cmocka_unit_test(the_operators_that_is_removed_goes_on_until_its_restart),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -355,6 +355,116 @@ static void a_stream_that_failed_does_not_start_while_its_answer_is_printed(void
     uv_sem_destroy(&blocked.sem);
 }
 
+/* ---- streams ---- */
+
+static bool has_stream(void *data) {
+    return ((struct engine *)data)->open_stream != NULL;
+}
+
+static struct request *follow(struct fixture *fixture, struct client *client) {
+    client_open(fixture, client);
+    client_send(client, "GET /api/v1/events?follow=true HTTP/1.1\r\nHost: h\r\n\r\n");
+    fixture_wait(fixture, has_stream, &fixture->engine);
+    assert_true(client_wait_text(client, "\r\n\r\n")); /* it has started */
+    return fixture->engine.open_stream;
+}
+
+static void end_stream(struct fixture *fixture, json_t *result, enum error_code code) {
+    struct request *request = fixture->engine.open_stream;
+    fixture->engine.open_stream = NULL;
+    stand_in_answer(&fixture->engine, request, result, code);
+}
+
+static void the_long_end_of_a_stream_is_printed_beside_the_loop(void **state) {
+    struct fixture *fixture = *state;
+    const enum error_code codes[] = {E_NONE, E_RUNTIME};
+    for (size_t i = 0; i < ARRAY_SIZE(codes); i++) {
+        struct client client;
+        json_t *values = many_values();
+        follow(fixture, &client);
+        forget_own_work(fixture);
+        end_stream(fixture, values, codes[i]);
+        assert_true(client_wait_text(&client, i == 0 ? "{\"done\":{\"result\":[0,1," : "{\"problem\":{"));
+        assert_true(client_wait_text(&client, "\r\n0\r\n\r\n"));
+        assert_turns_short(fixture);
+        client_close(&client);
+    }
+}
+
+/* What comes behind a long item waits for it, and there is no room meanwhile. */
+static void a_long_item_is_printed_there_too(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    json_t *values = many_values();
+    struct request *request = follow(fixture, &client);
+    forget_own_work(fixture);
+    request->item(request, values);
+    assert_false(request->has_room(request));
+    request->item(request, json_pack("{s:i}", "seq", 77));
+    request->item_text(request, 78, "{\"seq\":78}", strlen("{\"seq\":78}"));
+    assert_true(client_wait_text(&client, "{\"item\":{\"result\":[0,1,"));
+    assert_true(client_wait_text(&client, "299999]}}\n"));
+    assert_true(client_wait_text(&client, "{\"item\":{\"seq\":77}}\n{\"item\":{\"seq\":78}}\n"));
+    assert_true(request->has_room(request));
+    assert_turns_short(fixture);
+    end_stream(fixture, json_object(), E_NONE);
+    assert_true(client_wait_text(&client, "{\"done\":{}}\n"));
+    client_close(&client);
+}
+
+static void a_reader_may_leave_while_a_line_is_printed(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    for (int ends = 0; ends <= 1; ends++) {
+        struct request *request = follow(fixture, &client);
+        request->item(request, many_values());
+        request->item(request, many_values());
+        if (ends) end_stream(fixture, many_values(), E_NONE);
+        client_close(&client);
+        while (!TAILQ_EMPTY(&fixture->api->exchanges)) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+        fixture->engine.open_stream = NULL;
+    }
+}
+
+static void a_line_that_is_too_long_is_left_out(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    struct request *request = follow(fixture, &client);
+    request->item(request, long_text(33 << 20));
+    assert_true(client_wait_text(&client, "{\"item\":{\"skipped\":1}}\n"));
+    end_stream(fixture, long_text(33 << 20), E_NONE);
+    assert_true(client_wait_text(&client, "urn:sandbox:problem:too_large"));
+    assert_true(client_wait_text(&client, "\r\n0\r\n\r\n"));
+    client_close(&client);
+}
+
+/* Of those who don't read, as with answers. */
+static void long_lines_share_the_memory_of_answers(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    struct request *request = follow(fixture, &client);
+    struct exchange *exchange = request->transport;
+    request->item(request, long_text(1 << 20));
+    while (exchange->stream->long_bytes == 0) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    exchange->stream->long_bytes += (size_t)256 << 20;
+    end_stream(fixture, long_text(1 << 20), E_NONE);
+    while (!exchange->stream->ended || exchange->prints) uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    assert_true(client_wait_text(&client, "urn:sandbox:problem:answer_discarded"));
+    client_close(&client);
+}
+
+static void a_reader_with_too_many_lines_behind_a_long_one_is_cut_off(void **state) {
+    struct fixture *fixture = *state;
+    struct client client;
+    struct request *request = follow(fixture, &client);
+    request->item(request, many_values());
+    for (int i = 0; i <= STREAM_LINES_MAX; i++) request->item(request, json_pack("{s:i}", "seq", i));
+    assert_int_equal(fixture->engine.cancelled, 1);
+    assert_true(client_wait_text(&client, "urn:sandbox:problem:limit_reached"));
+    assert_true(client_wait_text(&client, "\r\n0\r\n\r\n"));
+    client_close(&client);
+}
+
 /* ---- many callers at once ---- */
 
 static void many_requests_are_shared_out_over_turns(void **state) {
@@ -470,6 +580,12 @@ int main(void) {
         cmocka_unit_test_setup_teardown(closing_waits_for_what_is_printed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_that_failed_does_not_start_while_its_answer_is_printed, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(the_long_end_of_a_stream_is_printed_beside_the_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_long_item_is_printed_there_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_reader_may_leave_while_a_line_is_printed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_line_that_is_too_long_is_left_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_lines_share_the_memory_of_answers, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_reader_with_too_many_lines_behind_a_long_one_is_cut_off, setup, teardown),
         cmocka_unit_test_setup_teardown(many_requests_are_shared_out_over_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(direct_calls_are_read_and_printed_there_too, setup, teardown),
         cmocka_unit_test_setup_teardown(a_direct_caller_may_leave_or_talk_meanwhile, setup, teardown),

@@ -60,6 +60,8 @@ static void commands_exit_as_promised(void **state) {
         {"--help", 0, "usage: sandbox COMMAND", NULL},
         {"-h", 0, "usage: sandbox COMMAND", NULL},
         {"help", 0, "Exit codes", NULL},
+        {"op --help", 0, "usage: sandbox op NAME", NULL},
+        {"completion -h", 0, "usage: sandbox completion bash", NULL},
         {"help create", 0, "usage: sandbox create ID SOURCE", NULL},
         {"help op", 0, "usage: sandbox op NAME", NULL},
         {"create --help", 0, "usage: sandbox create ID SOURCE", NULL},

@@ -99,7 +99,7 @@ static void files_are_bounded_texts(void **state) {
         const char *path, *said;
     } cases[] = {
         {write_file(folder, "large", large, OP_FILES_MAX_BYTES + 1), "longer than"},
-        {write_file(folder, "binary", "A=\0", 3), "is not a text"},
+        {write_file(folder, "binary", "A=\0", 3), "is not text"},
         {write_file(folder, "latin", "A=\xe4", 3), "is not UTF-8"},
         {"/nowhere/at/all", "No such file"},
         {"/dev/zero", "longer than"},

@@ -18,6 +18,8 @@ static void usage_lines_come_from_the_row(void **state) {
     assert_string_equal(line, "sandbox destroy ID…");
     usage_line(ops_find("restart"), SIZE_MAX, line);
     assert_string_equal(line, "sandbox restart ID [--fresh]");
+    usage_line(ops_find("watch"), 0, line);
+    assert_string_equal(line, "sandbox watch ID on|off|status [FLAG…]; sandbox watch --help lists the flags");
     usage_line(ops_find("eval"), 1, line);
     assert_string_equal(line, "sandbox eval ID EXPR [FLAG…]; sandbox eval --help lists the flags");
 }
@@ -62,6 +64,25 @@ static void help_lists_every_command(void **state) {
     assert_non_null(strstr(text, "\n  completion "));
 }
 
+static void print_help_of_create(FILE *out) {
+    usage_print_op(out, ops_find("create"));
+}
+
+static void print_help_of_reload(FILE *out) {
+    usage_print_op(out, ops_find("reload"));
+}
+
+static void help_tells_defaults_as_users_write_them(void **state) {
+    (void)state;
+    CLEANUP_FREE char *create = printed(print_help_of_create), *reload = printed(print_help_of_reload);
+    assert_non_null(strstr(create, "  --profile NAME               the security profile (default medium)\n"));
+    assert_non_null(strstr(create, "  --restart never|on-failure[:N]|always\n"
+                                   "                               what to do when it ends (default never)\n"));
+    assert_non_null(strstr(create, "  --timing                     tell how long each step took\n"));
+    assert_non_null(strstr(reload, "how long to wait for a busy process (default 5s)\n"));
+    assert_non_null(strstr(reload, "how often to try again when a process was busy (default 2)\n"));
+}
+
 static void completion_knows_every_flag(void **state) {
     (void)state;
     CLEANUP_FREE char *text = printed(completion_print);
@@ -78,9 +99,8 @@ static void completion_knows_every_flag(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(usage_lines_come_from_the_row),
-        cmocka_unit_test(mistyped_words_find_their_neighbour),
-        cmocka_unit_test(help_lists_every_command),
+        cmocka_unit_test(usage_lines_come_from_the_row), cmocka_unit_test(mistyped_words_find_their_neighbour),
+        cmocka_unit_test(help_lists_every_command),      cmocka_unit_test(help_tells_defaults_as_users_write_them),
         cmocka_unit_test(completion_knows_every_flag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

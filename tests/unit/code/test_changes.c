@@ -2,6 +2,7 @@
 #include "scratch.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "code/code.h"
 
@@ -84,6 +85,29 @@ static void test_nothing_differs(void **state) {
 }
 
 /* Bytes that ran before keep the number that they had. */
+/* Old and new code go to the node in one frame. What is more can't, and is not read into memory. */
+static void test_more_than_a_node_takes(void **state) {
+    struct scratch *scratch = *state;
+    struct history history = {0};
+    CLEANUP(change_set_free) struct change_set set = {0};
+    char from[PATH_MAX], to[PATH_MAX], file[PATH_MAX + 32];
+    struct error error;
+    mkdirat(scratch->fd, "store", 0700);
+    json_t *old = make_build(scratch, "old", "a:1: b:1: c:1:"), *new = make_build(scratch, "new", "a:2: b:2: c:2:");
+    path_to(scratch, "old", from);
+    path_to(scratch, "new", to);
+    for (char name = 'a'; name <= 'c'; name++) {
+        snprintf(file, sizeof file, "%s/app/ebin/%c.beam", to, name);
+        assert_int_equal(truncate(file, CHANGE_SET_MAX_BYTES / 2), 0);
+    }
+    struct beam_store beams = {.home = scratch->path, .is_dry = true};
+    struct change_base base = {&beams, &history, from, old};
+    assert_true(changes_to_build(&base, to, new, &set, &error) < 0);
+    assert_int_equal(error.code, E_TOO_LARGE);
+    json_decref(old);
+    json_decref(new);
+}
+
 static void test_known_versions_keep_their_numbers(void **state) {
     CLEANUP(history_free) struct history history = {0};
     CLEANUP(change_set_free) struct change_set set = {0};
@@ -186,7 +210,7 @@ int main(void) {
         IN_SCRATCH(test_only_what_differs_changes),         IN_SCRATCH(test_nothing_differs),
         IN_SCRATCH(test_known_versions_keep_their_numbers), IN_SCRATCH(test_what_is_needed_is_loaded_first),
         IN_SCRATCH(test_a_build_without_a_description),     IN_SCRATCH(test_what_runs_is_composed),
-        IN_SCRATCH(test_going_back_to_a_version),
+        IN_SCRATCH(test_going_back_to_a_version),           IN_SCRATCH(test_more_than_a_node_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,6 +104,21 @@ static void test_damaged_histories(void **state) {
     }
 }
 
+/* Of one that was never reloaded, the size is unknown. */
+static void test_a_summary_knows_sizes_or_says_so(void **state) {
+    (void)state;
+    json_t *list = json_pack("[{s:s, s:s, s:n, s:i}, {s:s, s:s, s:i, s:i}, {s:s, s:s, s:i, s:i}]", "module", "A",
+                             "loaded_at", "", "size_bytes", "loads", 1, "module", "B", "loaded_at", "", "size_bytes",
+                             30, "loads", 2, "module", "B", "loaded_at", "", "size_bytes", 12, "loads", 1);
+    json_t *summaries = versions_summarize(list);
+    assert_int_equal(json_array_size(summaries), 2);
+    assert_true(json_is_null(json_object_get(json_array_get(summaries, 0), "size_bytes")));
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(summaries, 1), "size_bytes")), 42);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(summaries, 1), "loads")), 3);
+    json_decref(summaries);
+    json_decref(list);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_go_up),
@@ -111,6 +126,7 @@ int main(void) {
         cmocka_unit_test(test_the_oldest_are_forgotten_but_never_what_runs),
         cmocka_unit_test(test_it_is_the_same_after_a_restart),
         cmocka_unit_test(test_damaged_histories),
+        cmocka_unit_test(test_a_summary_knows_sizes_or_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -435,11 +436,43 @@ static void test_no_list(void **state) {
     json_decref(list);
 }
 
+/* ---- several reports as one ---- */
+
+static json_t *warnings_of(size_t count, size_t bytes) {
+    json_t *list = json_array();
+    char *text = malloc(bytes);
+    assert_non_null(text);
+    memset(text, 'w', bytes);
+    for (size_t i = 0; i < count; i++) json_array_append_new(list, json_pack("{s:s%}", "message", text, bytes));
+    free(text);
+    return list;
+}
+
+static void test_joined_diagnostics_are_bounded(void **state) {
+    (void)state;
+    static const struct {
+        size_t count, bytes, at_most;
+    } cases[] = {{400, 10, DIAGNOSTICS_MAX}, {400, 8000, DIAGNOSTICS_MAX_BYTES / 8000}};
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        json_t *all = json_array();
+        size_t left_out = 0, given = 0;
+        for (size_t round = 0; round < 5; round++, given += cases[i].count) {
+            json_t *more = warnings_of(cases[i].count, cases[i].bytes);
+            left_out += diagnostics_join(all, more);
+            json_decref(more);
+        }
+        assert_in_range(json_array_size(all), cases[i].count, cases[i].at_most);
+        assert_int_equal(json_array_size(all) + left_out, given);
+        json_decref(all);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_project),
         cmocka_unit_test(test_projects_that_are_none),
         cmocka_unit_test(test_too_many_applications),
+        cmocka_unit_test(test_joined_diagnostics_are_bounded),
         cmocka_unit_test(test_sources_of_too_many_bytes),
         cmocka_unit_test(test_a_file),
         cmocka_unit_test(test_files_that_are_none),

@@ -73,12 +73,33 @@ static void so_it_is_in_a_folder_beside_the_project(void **state) {
     expect("../core", all, ARRAY_SIZE(all));
 }
 
+static void sources_are_told_by_the_folder_they_lie_in(void **state) {
+    static const struct {
+        const char *dir, *source, *folder;
+    } all[] = {
+        {"", "lib/a/b.ex", "lib"},
+        {"", "a.erl", NULL},
+        {"deps/plug", "deps/plug/src/a.yrl", "src"},
+        {"deps/plug", "deps/plug_two/src/a.erl", NULL},
+        {"deps/plug", "mix.exs", NULL},
+        {"../core", "../core/code/core.ex", "code"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+        char *source = (char *)all[i].source, folder[NAME_MAX + 1] = "";
+        struct model_app app = {.dir = (char *)all[i].dir, .sources = {.items = &source, .count = 1}};
+        assert_int_equal(extras_source_folder(&app, 0, folder), all[i].folder != NULL);
+        assert_string_equal(folder, all[i].folder ? all[i].folder : "");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_projects_own_files_are_taken),
         cmocka_unit_test(what_is_built_or_history_is_not),
         cmocka_unit_test(of_dependencies_what_describes_them_is),
         cmocka_unit_test(so_it_is_in_a_folder_beside_the_project),
+        cmocka_unit_test(sources_are_told_by_the_folder_they_lie_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

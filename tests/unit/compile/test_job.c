@@ -61,7 +61,7 @@ static void start_compiling(struct scene *scene) {
                                                          .owner = getuid(),
                                                          .subject = "s",
                                                          .source = "/tmp/project",
-                                                         .memory_bytes = worker_usual_memory() + EXTRA_BYTES,
+                                                         .memory_bytes = worker_default_memory() + EXTRA_BYTES,
                                                          .deadline_ms = 60000},
                                on_done, scene);
     struct stage *stage = scene->stage;

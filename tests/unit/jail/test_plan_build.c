@@ -53,17 +53,17 @@ static void assert_plan(const char *profile, uint32_t guarantees, const char *ex
     assert_int_equal(lost, EVERYTHING & ~guarantees);
 }
 
-#define SMALL_LIMITS(memory, sockets, cpu, tasks, rate, connections)                                                   \
+#define SMALL_LIMITS(memory, sockets, cpu, tasks, rate, connections, clients)                                          \
     "limit memory " memory "\n"                                                                                        \
     "limit socket_memory " sockets "\n" cpu "limit disk 16777216\n"                                                    \
     "limit files 16384\n"                                                                                              \
     "limit descriptors 1024\n"                                                                                         \
-    "limit os_tasks " tasks "\n" rate "limit connections " connections "\n"
+    "limit os_tasks " tasks "\n" rate "limit connections " connections "\nlimit port_connections " clients "\n"
 #define LIMITS_OF_HIGH                                                                                                 \
-    SMALL_LIMITS("67108864", "16777216", "limit cpu 50\n", "64", "limit network_rate 10485760\n", "256")
+    SMALL_LIMITS("67108864", "16777216", "limit cpu 50\n", "64", "limit network_rate 10485760\n", "256", "512")
 #define LIMITS_OF_MEDIUM                                                                                               \
-    SMALL_LIMITS("134217728", "16777216", "limit cpu 100\n", "128", "limit network_rate 10485760\n", "256")
-#define LIMITS_OF_LOW SMALL_LIMITS("268435456", "33554432", "", "256", "", "1024")
+    SMALL_LIMITS("134217728", "16777216", "limit cpu 100\n", "128", "limit network_rate 10485760\n", "256", "512")
+#define LIMITS_OF_LOW SMALL_LIMITS("268435456", "33554432", "", "256", "", "1024", "2048")
 #define BINDS                                                                                                          \
     "bind-exec /lib/ld-linux.so.2 /lib/ld-linux.so.2\n"                                                                \
     "bind-exec /usr/lib/erlang /usr/lib/erlang\n" OTHER_BINDS
@@ -195,6 +195,21 @@ static void there_may_be_no_egress(void **state) {
     assert_null(jail_plan_word(&plan, JAIL_PLAN_REACH, 0));
     assert_string_equal(jail_plan_word(&plan, JAIL_PLAN_NETWORK, 0), "loopback");
     assert_int_equal(lost, BIT(EGRESS));
+}
+
+/* A sandbox without a network that has ports: internet sockets and its own loopback, and nothing more. */
+static void ports_give_a_loopback(void **state) {
+    (void)state;
+    struct jail_request request = request_for("high");
+    struct jail_features features = {.guarantees = EVERYTHING};
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    uint32_t lost;
+    request.has_loopback = true;
+    assert_int_equal(jail_plan_build(&request, &features, &plan, &lost, NULL), 0);
+    assert_string_equal(jail_plan_word(&plan, JAIL_PLAN_NETWORK, 0), "loopback");
+    assert_string_equal(jail_plan_word(&plan, JAIL_PLAN_SECCOMP, 0), "network");
+    assert_null(jail_plan_word(&plan, JAIL_PLAN_REACH, 0));
+    assert_string_equal(jail_plan_word(&plan, JAIL_PLAN_LIMIT, 0), "memory");
 }
 
 /* The launcher knows no verb that the daemon never says: what is left over would be code of root's without a use. */
@@ -360,6 +375,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(high),
         cmocka_unit_test(there_may_be_no_egress),
+        cmocka_unit_test(ports_give_a_loopback),
         cmocka_unit_test(nobody_misses_what_he_may_not_have),
         cmocka_unit_test(memory_is_not_bounded_where_sockets_are_not),
         cmocka_unit_test(medium),

@@ -126,7 +126,8 @@ void listen_at(struct link_stage *stage) {
     assert_int_equal(listen(stage->server_fd, 4), 0);
 }
 
-const struct link_handler link_stage_handler = {on_up, on_down, on_node, on_violation};
+const struct link_handler link_stage_handler = {
+    .up = on_up, .down = on_down, .node = on_node, .violation = on_violation};
 
 int link_stage_set_up(void **state) {
     struct link_stage *stage = calloc(1, sizeof *stage);

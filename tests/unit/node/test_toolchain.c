@@ -65,6 +65,10 @@ static void test_given(void **state) {
     assert_string_equal(toolchain.boot_dir, "");
     assert_int_equal(strlen(toolchain.digest), 16);
     assert_true(toolchain.library_count >= 2);
+    assert_int_equal(toolchain_check_files(&toolchain, &error), 0);
+    assert_int_equal(unlink(below(*state, "ex/lib/elixir/ebin/elixir.app")), 0);
+    assert_int_equal(toolchain_check_files(&toolchain, &error), -E_TOOLCHAIN);
+    if (!strstr(error.detail, "ex/lib/elixir/ebin/elixir.app: No such file")) fail_msg("%s", error.detail);
     toolchain_free(&toolchain);
 }
 

@@ -109,6 +109,30 @@ static void test_many_processes_have_a_larger_table(void **state) {
     assert_line(&text, "argument 2048", false);
 }
 
+static void test_schedulers_follow_cores_and_limit(void **state) {
+    static const struct {
+        unsigned cores;
+        uint64_t cpu_percent, os_tasks, schedulers;
+    } all[] = {{0, 0, 0, 1},   {1, 400, 256, 1}, {8, 400, 256, 4}, {8, 0, 256, 8},    {8, 50, 256, 1},
+               {8, 100, 0, 1}, {8, 101, 0, 2},   {256, 0, 0, 64},  {256, 0, 128, 32}, {8, 400, 2, 1}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+        struct node_host host = {.cores = all[i].cores};
+        struct jail_limits limits = {.cpu_percent = all[i].cpu_percent, .os_tasks = all[i].os_tasks};
+        assert_int_equal(node_schedulers(&host, &limits), all[i].schedulers);
+    }
+}
+
+/* A VM that was booted ahead has as many as its profile gives. */
+static void test_a_vm_keeps_its_schedulers(void **state) {
+    struct jail_limits booted = jail_profile_find("medium")->limits, limits = booted;
+    (void)state;
+    limits.cpu_percent = 20;
+    assert_true(node_limits_fit(&limits, &booted));
+    limits.cpu_percent = 200;
+    assert_false(node_limits_fit(&limits, &booted));
+}
+
 static void test_a_compiler(void **state) {
     (void)state;
     CLEANUP(buf_free) struct buf text = BUF_INIT;
@@ -218,6 +242,8 @@ int main(void) {
         cmocka_unit_test(test_an_application),
         cmocka_unit_test(test_without_elixir),
         cmocka_unit_test(test_many_processes_have_a_larger_table),
+        cmocka_unit_test(test_schedulers_follow_cores_and_limit),
+        cmocka_unit_test(test_a_vm_keeps_its_schedulers),
         cmocka_unit_test(test_a_compiler),
         cmocka_unit_test(test_the_callers_environment_comes_after_ours),
         cmocka_unit_test(test_too_much),

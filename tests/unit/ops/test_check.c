@@ -212,7 +212,7 @@ static void a_request_is_completed(void **state) {
     (void)state;
     json_t *input = json_loads("{\"id\":\"c\",\"source\":\"/c\",\"memory_bytes\":\"64M\",\"ttl_ms\":null}", 0, NULL);
     json_t *expected = json_loads("{\"id\":\"c\",\"source\":\"/c\",\"memory_bytes\":67108864,\"profile\":\"medium\","
-                                  "\"restart\":\"never\",\"watch\":false,\"timing\":false}",
+                                  "\"restart\":\"never\",\"watch\":false,\"with_sources\":false,\"timing\":false}",
                                   0, NULL);
     json_t *checked = NULL;
     assert_int_equal(ops_check(ops_find("create"), input, &checked, NULL), 0);

@@ -140,6 +140,7 @@ static void test_lowered(void **state) {
     quotas_count(quotas, USER, QUOTA_SANDBOXES, 3);
     assert_int_equal(show(USER).used[QUOTA_SANDBOXES], 4);
     refuse(USER, QUOTA_SANDBOXES, 1, "quota \"sandboxes\" is used up: 4 of 2 (uid 1000)");
+    take(USER, QUOTA_SANDBOXES, 0); /* what asks for no more of it is not refused */
     quotas_give(quotas, USER, QUOTA_SANDBOXES, 2);
     refuse(USER, QUOTA_SANDBOXES, 1, "quota \"sandboxes\" is used up: 2 of 2 (uid 1000)");
     quotas_give(quotas, USER, QUOTA_SANDBOXES, 1);

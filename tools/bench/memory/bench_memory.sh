@@ -3,7 +3,7 @@
 # usage: tools/bench/memory/bench_memory.sh [BUILD_DIR [COUNT]]
 set -eu
 # Nodes that are booted ahead of time would disturb what is measured.
-export SANDBOX_WARM_NODES=0
+export SANDBOX_WARM_NODES=0 SANDBOX_SETTLE=0
 
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 build=${1:-$root/build}

@@ -6,7 +6,7 @@
 set -eu
 # shellcheck source=tools/bench/common.sh
 . "$(dirname "$0")/../common.sh"
-export SANDBOX_SPARE_COMPILERS=0
+export SANDBOX_SPARE_COMPILERS=0 SANDBOX_SETTLE=0
 window_ms=${2:-1000}
 rounds=${3:-4}
 shift "$(($# < 3 ? $# : 3))"

@@ -77,6 +77,16 @@ static void any_object_has_lines(void **state) {
     page_expect(&page, "id      c\nlimits\n  memory        1 KiB\n  ttl           -\nfrozen  no\n");
 }
 
+/* Hundreds of modules, say. */
+static void a_long_list_is_cut(void **state) {
+    (void)state;
+    CLEANUP_JSON json_t *object = json_loads("{\"n\":[1,2,3,4,5,6,7,8,9]}", 0, NULL);
+    struct page page;
+    page_open(&page);
+    view_object(page.out, false, object);
+    page_expect(&page, "n  9: 1, 2, 3, 4, 5, 6, 7, 8, and more with --json\n");
+}
+
 /* Neither a value nor a name adds a line of its own. */
 static void a_field_is_one_line(void **state) {
     (void)state;
@@ -116,8 +126,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_aligned),          cmocka_unit_test(no_rows_are_a_heading),
         cmocka_unit_test(any_list_has_columns),         cmocka_unit_test(any_object_has_lines),
-        cmocka_unit_test(records_are_shown_as_printed), cmocka_unit_test(a_field_is_one_line),
-        cmocka_unit_test(what_was_not_read_is_told),
+        cmocka_unit_test(records_are_shown_as_printed), cmocka_unit_test(a_long_list_is_cut),
+        cmocka_unit_test(a_field_is_one_line),          cmocka_unit_test(what_was_not_read_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,11 @@ static void what_was_kept_is_counted_and_what_was_not_is_listed(void **state) {
     assert_string_equal(printed("{\"kept\": 0, \"lost\": [{\"path\": \"a/b\", \"reason\": \"it was busy\"}, "
                                 "{\"path\": \"c\", \"reason\": null}], \"lost_count\": 9, \"fresh\": null}"),
                         "0 processes kept their state\nnot kept: a/b: it was busy\nnot kept: c\nand 7 more\n");
+    assert_string_equal(
+        printed("{\"kept\": 0, \"lost\": [{\"path\": \"a\", \"reason\": \"x\"}, {\"path\": \"b\", \"reason\": "
+                "\"y\"}, {\"path\": \"c\", \"reason\": \"x\"}, {\"path\": \"d\", \"reason\": \"x\"}, {\"path\": \"e\", "
+                "\"reason\": \"x\"}], \"lost_count\": 5, \"fresh\": null}"),
+        "0 processes kept their state\nnot kept: a, c, d and 1 more: x\nnot kept: b: y\n");
     assert_string_equal(printed("{\"kept\": 0, \"lost\": [], \"lost_count\": 0, \"fresh\": \"its VM had ended\"}"),
                         "started fresh: its VM had ended\n");
 }

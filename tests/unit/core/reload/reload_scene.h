@@ -58,8 +58,14 @@ static inline void equip_engine(struct scene *scene) {
     engine->config.home = scene->stage->home;
     engine->host.loop = engine->loop;
     engine->host.link = scene->stage->host.link;
-    strcpy(scene->sandbox->toolchain->toolchain.boot_dir, "/b");
-    strcpy(scene->sandbox->toolchain->toolchain.otp_release, "28");
+    /* A toolchain that was probed, and whose VM is there. */
+    struct toolchain *toolchain = &scene->sandbox->toolchain->toolchain;
+    strcpy(toolchain->boot_dir, "/b");
+    snprintf(toolchain->erts_bin, sizeof toolchain->erts_bin, "%s", scene->stage->home);
+    CLEANUP_FREE char *vm = string_print("%s/beam.smp", scene->stage->home);
+    CLEANUP_FD int fd = open(vm, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+    assert_true(fd >= 0);
+    strcpy(toolchain->otp_release, "28");
 }
 
 static inline int open_scene(void **state) {

@@ -309,6 +309,7 @@ static void call_off(struct reload_scene *test) {
 static void while_a_path_is_opened(void **state) {
     struct reload_scene *test = *state;
     begin_with_a_module(test, MODULE_PARAMS);
+    RUN_UNTIL(test->scene->stage, steps_are_at(&((struct reload_job *)test->sandbox->queue.jobs)->steps, RELOAD_OPEN));
     call_off(test);
     RUN_UNTIL(test->scene->stage, test->scene->stage->released == 1); /* what came too late is given back */
 }

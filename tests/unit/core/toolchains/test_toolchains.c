@@ -130,6 +130,43 @@ static void a_toolchain_that_is_not_there_is_looked_for_once(void **state) {
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+static void on_pool_closed(void *data) {
+    (void)data;
+}
+
+/* A distribution's packages may be upgraded while the service runs. What runs on the old files refers to what was
+   known of them. */
+static void one_whose_files_have_gone_is_found_anew(void **state) {
+    (void)state;
+    struct error told = {.code = E_COUNT};
+    uv_loop_t loop = {.data = NULL};
+    assert_int_equal(uv_loop_init(&loop), 0);
+    engine.loop = &loop;
+    engine.host.loop = &loop;
+    assert_int_equal(pool_open(&engine.host, &(struct pool_settings){0}, NULL, NULL, &engine.pool, &told), 0);
+    read_ok("[toolchain gone]\notp = /nonexistent/otp\n");
+    struct toolchain_entry *entry, *successor;
+    assert_int_equal(toolchains_find(&engine, "gone", &entry, &told), 0);
+    assert_int_equal(toolchains_set_default(&engine, "gone", &told), 0);
+    strcpy(entry->toolchain.erts_bin, "/nonexistent/otp/erts-1/bin");
+    strcpy(entry->toolchain.boot_dir, "/b");
+    toolchain_need(entry, on_needed, &told);
+    assert_false(toolchains_are_probed(&engine.toolchains));
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(told.code, E_TOOLCHAIN);
+    if (!strstr(told.detail, "/nonexistent/otp: No such file")) fail_msg("%s", told.detail);
+    assert_int_equal(toolchains_find(&engine, "gone", &successor, &told), 0);
+    assert_ptr_not_equal(successor, entry);
+    assert_ptr_equal(entry->successor, successor);
+    assert_ptr_equal(toolchains_default(&engine), successor);
+    assert_string_equal(successor->otp, "/nonexistent/otp");
+    assert_string_equal(entry->toolchain.boot_dir, "/b");
+    assert_true(toolchains_are_probed(&engine.toolchains));
+    pool_close(engine.pool, on_pool_closed, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 /* ---- users' own ---- */
 
 /* As many as it gets, each in use. */
@@ -168,13 +205,10 @@ static void no_user_has_them_all(void **state) {
 int main(void) {
 #define SET(test) cmocka_unit_test_teardown(test, close_list)
     const struct CMUnitTest tests[] = {
-        SET(without_settings_there_is_the_systems),
-        SET(sections_are_read),
-        SET(wrong_sections_are_refused_with_their_line),
-        SET(too_many_are_refused),
-        SET(a_toolchain_that_was_removed_can_not_be_used),
-        SET(a_toolchain_that_is_not_there_is_looked_for_once),
-        SET(no_user_has_them_all),
+        SET(without_settings_there_is_the_systems),        SET(sections_are_read),
+        SET(wrong_sections_are_refused_with_their_line),   SET(too_many_are_refused),
+        SET(a_toolchain_that_was_removed_can_not_be_used), SET(a_toolchain_that_is_not_there_is_looked_for_once),
+        SET(one_whose_files_have_gone_is_found_anew),      SET(no_user_has_them_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,241 @@
+/* Ports as a daemon asks for them, gone bad or not: whose they are, what they may be, what is left of them. A node here
+   is a probe that waits; clients meet a forwarder that finds no server behind it, and so is reset. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "jail/ports.h"
+#include "launcher_client.h"
+
+enum { OWNER = 54321, PATIENCE_MS = 10000 * TEST_SLOWNESS };
+
+/* By the user whom the launcher serves: root's launcher serves all. */
+static uid_t caller_of(const struct client *client) {
+    return client->root ? OWNER : client->daemon_uid;
+}
+
+static bool publish_as(struct client *client, uid_t uid, const char *set, const char *way, const char *text) {
+    char rest[512];
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(client, uid, &peer_fd);
+    snprintf(rest, sizeof rest, "%s way=%s text=%s inside=%d", set, way, text, strchr(text, '=') != NULL);
+    return client_ask(client, "publish", rest, peer_fd);
+}
+
+static bool serve(struct client *client, const char *set, const char *node, const char *way, const char *text) {
+    char rest[512];
+    snprintf(rest, sizeof rest, "%s %s way=%s text=%s connections=4 rate=0", set, node, way, text);
+    return client_ask(client, "serve", rest, -1);
+}
+
+static void assert_done(struct client *client, bool is_done) {
+    if (!is_done) fail_msg("%s", client_detail(client));
+}
+
+static void assert_refused(struct client *client, bool is_done, const char *detail) {
+    if (is_done) fail_msg("it was done: %s", client->message);
+    const char *said = client_detail(client);
+    if (!strstr(said, detail)) fail_msg("'%s', not '%s'", said, detail);
+}
+
+/* Of the last answer, whose text is in full. */
+static int port_told(const struct client *client) {
+    const char *text = strstr(client->message, "text=127.0.0.1:");
+    assert_non_null(text);
+    return atoi(text + strlen("text=127.0.0.1:"));
+}
+
+static int dial(int port) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+/* The forwarder has taken the connection, and found no server. */
+static void assert_is_forwarded(int port) {
+    char byte;
+    CLEANUP_FD int fd = dial(port);
+    if (fd < 0) fail_msg("port %d: %s", port, strerror(errno));
+    assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, PATIENCE_MS), 1);
+    assert_int_equal(recv(fd, &byte, 1, 0), -1);
+    assert_int_equal(errno, ECONNRESET);
+}
+
+static const char network[] = "network loopback\n";
+
+static void a_port_outlives_its_node(void **state) {
+    struct client *client = *state;
+    char whole[64];
+    assert_done(client, publish_as(client, caller_of(client), "s1", "in", "0:4000"));
+    int port = port_told(client);
+    snprintf(whole, sizeof whole, "127.0.0.1:%d:4000", port);
+    assert_done(client, client_spawn(client, "n1", network, "wait"));
+    assert_done(client, serve(client, "s1", "n1", "in", whole));
+    struct jail_port_page page;
+    assert_true(client->fds[0] >= 0);
+    assert_int_equal(fcntl(client->fds[0], F_GETFL) & O_ACCMODE, O_RDONLY);
+    assert_is_forwarded(port);
+    for (int tries = 0; tries < PATIENCE_MS; tries++) {
+        assert_int_equal(pread(client->fds[0], &page, sizeof page, 0), sizeof page);
+        if (page.counts.refused == 1) break;
+        poll(NULL, 0, 1);
+    }
+    assert_int_equal(page.counts.refused, 1);
+    assert_int_equal(page.bounds.connections, 4);
+    assert_true(client_limit(client, "n1", "limit port_connections 7\n"));
+    assert_done(client, client_ask(client, "bury", "n1", -1));
+
+    /* Clients are refused now; the port stays taken. */
+    for (int fd; (fd = dial(port)) >= 0; close(fd)) poll(NULL, 0, 1);
+    assert_refused(client, publish_as(client, caller_of(client), "s2", "in", whole), "is taken");
+    assert_done(client, client_spawn(client, "n2", network, "wait"));
+    assert_done(client, serve(client, "s1", "n2", "in", whole));
+    assert_is_forwarded(port);
+    assert_refused(client, serve(client, "s1", "n2", "in", whole), "being served");
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+    assert_int_equal(dial(port), -1);
+    assert_done(client, client_ask(client, "unpublish", "s1", -1)); /* nothing is left of it */
+    assert_done(client, client_ask(client, "bury", "n2", -1));
+}
+
+/* A successor need not wait until the forwarder of the node before has gone. */
+static void a_port_moves_to_the_next_node(void **state) {
+    struct client *client = *state;
+    char whole[64];
+    assert_done(client, publish_as(client, caller_of(client), "s1", "in", "0:4000"));
+    int port = port_told(client);
+    snprintf(whole, sizeof whole, "127.0.0.1:%d:4000", port);
+    assert_done(client, client_spawn(client, "n1", network, "wait"));
+    assert_done(client, client_spawn(client, "n2", network, "wait"));
+    assert_done(client, serve(client, "s1", "n1", "in", whole));
+    assert_done(client, serve(client, "s1", "n2", "in", whole));
+    assert_done(client, client_ask(client, "bury", "n1", -1));
+    assert_is_forwarded(port);
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+    assert_done(client, client_ask(client, "bury", "n2", -1));
+}
+
+static void a_caller_is_needed(void **state) {
+    struct client *client = *state;
+    char own[256];
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_refused(client, client_ask(client, "publish", "s1 way=in text=4000 inside=0", -1), "caller");
+    assert_false(client_ask(client, "publish", "s1 way=in text=4000 inside=0", pair[0]));
+    assert_false(client_ask(client, "publish", "s1 way=in text=4000 inside=1", pair[0]));
+    assert_false(client_ask(client, "publish", "s1 way=out text=db=10.0.0.1:1 inside=0", pair[0]));
+    assert_false(client_ask(client, "publish", "s1 way=through text=4000", pair[0]));
+    assert_false(client_ask(client, "publish", "s1 way=in text=4000/sctp", pair[0]));
+    assert_false(client_ask(client, "publish", "../s1 way=in text=4000", pair[0]));
+    assert_false(client_ask(client, "serve", "s1 n1 way=in text=4000", -1));
+    close(pair[0]);
+    close(pair[1]);
+    uid_t uid = caller_of(client);
+    assert_refused(client, publish_as(client, uid, "s1", "in", "0.0.0.0:0:4000"), "publish-addresses");
+    assert_refused(client, publish_as(client, uid, "s1", "out", "169.254.169.254:80"), "no sandbox may connect");
+    snprintf(own, sizeof own, "unix:%s/api.sock", client->home);
+    assert_refused(client, publish_as(client, uid, "s1", "out", own), "sockets of this service");
+    snprintf(own, sizeof own, "unix:%s/other.sock", client->home);
+    assert_refused(client, publish_as(client, uid, "s1", "out", own), "lies in the home");
+    assert_refused(client, publish_as(client, uid, "s1", "in", "80:80"), "may not be taken");
+}
+
+static void a_file_is_never_replaced(void **state) {
+    struct client *client = *state;
+    char folder[128], path[160], port[200];
+    struct stat status;
+    uid_t uid = caller_of(client);
+    snprintf(folder, sizeof folder, "%s/sockets-%d", client->directory, client->root);
+    snprintf(path, sizeof path, "%s/door", folder);
+    snprintf(port, sizeof port, "unix:%s:4000", path);
+    make_directory(folder, uid, 0755);
+    write_file(path, "precious", uid, 0644);
+    assert_refused(client, publish_as(client, uid, "s1", "in", port), "is taken");
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_size, strlen("precious"));
+    unlink(path);
+    assert_int_equal(symlink("elsewhere", path), 0);
+    assert_refused(client, publish_as(client, uid, "s1", "in", port), "is taken");
+    unlink(path);
+    assert_done(client, publish_as(client, uid, "s1", "in", port));
+    assert_int_equal(lstat(path, &status), 0);
+    assert_true(S_ISSOCK(status.st_mode));
+    assert_int_equal(status.st_mode & 0777, 0600);
+    assert_int_equal(status.st_uid, uid);
+    if (client->root) assert_refused(client, publish_as(client, OWNER + 1, "s2", "in", port), "is taken");
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+    assert_int_equal(lstat(path, &status), -1);
+
+    assert_done(client, publish_as(client, uid, "s1", "in", port));
+    unlink(path);
+    write_file(path, "not ours", uid, 0644);
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+    assert_int_equal(lstat(path, &status), 0);
+    unlink(path);
+    rmdir(folder);
+}
+
+static void what_one_user_has_is_bounded(void **state) {
+    struct client *client = *state;
+    char set[16];
+    int count = 0;
+    if (!client->root) return; /* one user alone is not bound there */
+    for (bool is_done = true; is_done && count < JAIL_PORTS_OF_LAUNCHER; count += is_done) {
+        snprintf(set, sizeof set, "s%d", count / JAIL_PORTS_OF_SANDBOX);
+        is_done = publish_as(client, OWNER, set, "in", "0:4000");
+    }
+    assert_non_null(strstr(client_detail(client), "no more are opened for it"));
+    assert_in_range(count, 64, JAIL_PORTS_OF_LAUNCHER / 2);
+    assert_done(client, publish_as(client, OWNER + 1, "other", "in", "0:4000"));
+    for (int i = 0; i <= count / JAIL_PORTS_OF_SANDBOX; i++) {
+        snprintf(set, sizeof set, "s%d", i);
+        assert_done(client, client_ask(client, "unpublish", set, -1));
+    }
+    assert_done(client, client_ask(client, "unpublish", "other", -1));
+}
+
+/* The next launcher knows all of it: as root the forwarder hands its listener over. */
+static void ports_outlive_the_launcher(void **state) {
+    struct client *client = *state;
+    char whole[64];
+    assert_done(client, publish_as(client, caller_of(client), "s1", "in", "0:4000"));
+    int port = port_told(client);
+    snprintf(whole, sizeof whole, "127.0.0.1:%d:4000", port);
+    assert_done(client, client_spawn(client, "n1", network, "wait"));
+    assert_done(client, serve(client, "s1", "n1", "in", whole));
+    client_kill_launcher(client, SIGKILL);
+    assert_is_forwarded(port);
+    client_start_launcher(client);
+    client_dial(client);
+    client_hello(client);
+    assert_non_null(strstr(buf_string(&client->unasked), "port s1 way=in"));
+    assert_is_forwarded(port);
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+    assert_int_equal(dial(port), -1);
+    assert_done(client, client_ask(client, "bury", "n1", -1));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        BOTH(a_port_outlives_its_node), BOTH(a_port_moves_to_the_next_node), BOTH(a_caller_is_needed),
+        BOTH(a_file_is_never_replaced), ROOT(what_one_user_has_is_bounded),  BOTH(ports_outlive_the_launcher),
+    };
+    return cmocka_run_group_tests(tests, clients_open, clients_close);
+}
