@@ -103,7 +103,6 @@ static int fill(const struct guard_profiles *profiles, json_t *object, struct sa
     limits_take_fields(object, &config->limits);
     limit_policies_from_json(json_object_get(object, "policies"), &config->policies);
     result = check_members(config, reterr);
-    if (result == 0) result = take_volumes(config, reterr);
     if (result == 0) result = ports_take(object, &config->ports, reterr);
     if (result == 0) result = take_volumes(config, reterr);
     if (result < 0) return result;
