@@ -133,7 +133,7 @@ struct port_start {
     const struct jailed_node *node;
     struct cgroup cgroup;
     uid_t uid; /* of a published port's; a connection's has its caller's */
-    int listener_fd, folder_fd, page_fd, sync_fd;
+    int listener_fd, folder_fd, sync_fd; /* folder_fd: of a service's socket; -1 */
 };
 
 /* helper_fd says when it is ready. */
