@@ -45,6 +45,7 @@ stress: all ## a hundred sandboxes at once, and ten of them attacking; large pro
 	@WATCH_AT_LENGTH=1 $(BUILD)/tests/integration/test_watch
 	@COMPILE_AT_LENGTH=1 $(BUILD)/tests/integration/test_compile
 	@COMPILE_AT_LENGTH=1 $(BUILD)/tests/integration/test_mix
+	@COMPILE_AT_LENGTH=1 $(BUILD)/tests/integration/test_configure
 	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks outside
 	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks agent
 	@ATTACKS_AT_LENGTH=1 $(BUILD)/tests/integration/test_attacks kernel

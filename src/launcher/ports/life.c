@@ -25,6 +25,12 @@ static void forget_helper(struct launcher *launcher, struct launcher_port *port)
     port->due_ms = UINT64_MAX;
 }
 
+/* It was the launcher's own wish, for a node that lives. */
+static void try_again_later(struct launcher *launcher, struct launcher_port *port) {
+    port->due_ms = clock_monotonic_ms() + START_AGAIN_MS;
+    launcher_due_at(launcher, port->due_ms);
+}
+
 /* Answers the request, once: nothing is under way any more. */
 void ports_answer(struct launcher *launcher, struct launcher_port *port, const struct error *error) {
     struct request request = port->request;
@@ -32,6 +38,10 @@ void ports_answer(struct launcher *launcher, struct launcher_port *port, const s
     port->request = (struct request){0};
     forget_helper(launcher, port);
     port->state = PORT_KEPT;
+    if (error && port->is_served && !request.link_serial) {
+        try_again_later(launcher, port);
+        return;
+    }
     if (error) {
         port->is_served = false;
         if (port->forwarder.pidfd < 0) port->forwarder.node[0] = '\0';
@@ -200,6 +210,13 @@ static void leave_node(struct launcher_port *port) {
     port->is_served = false;
 }
 
+/* Until its next node. */
+static void rest(const struct launcher *launcher, struct launcher_port *port) {
+    leave_node(port);
+    refuse_clients(port);
+    ports_record_write(launcher, port, NULL);
+}
+
 static void serve_successor(struct launcher *launcher, struct launcher_port *port) {
     const struct jailed_node *node = nodes_find(launcher, port->wanted_by);
     struct error error;
@@ -226,12 +243,9 @@ void ports_forwarder_ended(struct launcher *launcher, struct launcher_port *port
         started(launcher, port);
     } else if (is_needed) { /* out of memory, most likely */
         launcher_log(launcher, LOG_WARN_LEVEL, "forwarder_ended", "set", port->set, NULL);
-        port->due_ms = clock_monotonic_ms() + START_AGAIN_MS;
-        launcher_due_at(launcher, port->due_ms);
+        try_again_later(launcher, port);
     } else {
-        leave_node(port);
-        refuse_clients(port);
-        ports_record_write(launcher, port, NULL);
+        rest(launcher, port);
     }
 }
 
@@ -256,10 +270,12 @@ void ports_set_bounds(struct launcher *launcher, const char *node, const struct 
 static void start_again(struct launcher *launcher, struct launcher_port *port) {
     const struct jailed_node *node = nodes_find(launcher, port->forwarder.node);
     port->due_ms = UINT64_MAX;
-    if (node && ports_start_forwarder(launcher, port, node, NULL) < 0) {
-        port->due_ms = clock_monotonic_ms() + START_AGAIN_MS;
-        launcher_due_at(launcher, port->due_ms);
-    }
+    if (port->forwarder.pidfd >= 0) /* one that failed, and is still dying */
+        try_again_later(launcher, port);
+    else if (node && !node->burial.under_way)
+        ports_begin_serving(launcher, port, node);
+    else
+        rest(launcher, port);
 }
 
 static void run_out_of_time(struct launcher *launcher, struct launcher_port *port) {

@@ -99,18 +99,11 @@ void ports_end_of_node(struct launcher *launcher, const char *node);
 void ports_set_bounds(struct launcher *launcher, const char *node, const struct jail_port_bounds *bounds);
 /* Whatever it does: it goes, and the request is answered when all that the request is about have gone. */
 void ports_end(struct launcher *launcher, struct launcher_port *port, struct request request);
-/* The service ends for good. */
 /* The request is answered unless something that it is about is still to go. */
 void ports_answer_end(struct launcher *launcher, const struct request *request);
-void ports_end_all(struct launcher *launcher);
+void ports_end_all(struct launcher *launcher); /* the service ends for good */
 
 /* ---- bind.c: helpers that act as the caller ---- */
-
-/* What a forwarder says once it is jailed, or why it is not. */
-struct forwarder_report {
-    struct error error;
-    uint16_t inside_port; /* of a connection: where it listens */
-};
 
 /* What such a helper says, with the descriptor. */
 struct port_prepared {
@@ -133,7 +126,14 @@ struct port_start {
     const struct jailed_node *node;
     struct cgroup cgroup;
     uid_t uid; /* of a published port's; a connection's has its caller's */
-    int listener_fd, folder_fd, sync_fd; /* folder_fd: of a service's socket; -1 */
+    int listener_fd, sync_fd;
+    int folder_fd; /* of a service's socket; -1 */
+};
+
+/* What a forwarder says once it is jailed, or why it is not. */
+struct forwarder_report {
+    struct error error;
+    uint16_t inside_port; /* of a connection: where it listens */
 };
 
 /* helper_fd says when it is ready. */

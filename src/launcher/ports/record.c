@@ -108,6 +108,9 @@ static void take_over(struct launcher *launcher, struct launcher_port *port, con
     port->is_served = node != NULL;
     if (port->port.way == JAIL_PORT_IN) port->fd = pidfd_getfd(port->forwarder.pidfd, FORWARDER_LISTENER_FD, 0);
     port->forwarder.page_fd = pidfd_getfd(port->forwarder.pidfd, FORWARDER_PAGE_FD, 0);
+    off_t place = offsetof(struct jail_port_page, bounds);
+    struct jail_port_bounds bounds;
+    if (pread(port->forwarder.page_fd, &bounds, sizeof bounds, place) == sizeof bounds) port->bounds = bounds;
     if (launcher_watch(launcher, port->forwarder.pidfd, SOURCE_FORWARDER, ports_index(launcher, port), &error) < 0)
         launcher_log(launcher, LOG_ERROR_LEVEL, "watch_failed", "set", port->set, "detail", error.detail, NULL);
     if (!node) ports_end_of_node(launcher, recorded->node);

@@ -392,6 +392,92 @@ static void a_hostile_sandbox_copies_nothing_else(void **state) {
     world_destroy(world, "hostile");
 }
 
+/* ---- deaths, and many of them ---- */
+
+static bool is_begun(void *data) {
+    return count_entries(data) > 0;
+}
+
+/* A process that asks, and may be cut short with the service. */
+static pid_t begin(const char *op, json_t *params) {
+    CLEANUP_FREE char *text = json_dumps(params, JSON_COMPACT);
+    json_decref(params);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct sbx *client = NULL;
+        int failed = sbx_open(world_home(world), &client, NULL) < 0 || sbx_op(client, op, text, NULL, NULL) < 0;
+        _exit(failed);
+    }
+    return pid;
+}
+
+static void kill_service(bool launcher, bool daemon) {
+    pid_t daemon_pid = world_pid(world, "daemon.lock");
+    if (launcher) process_end(world_pid(world, "launcher.lock"), SIGKILL);
+    if (daemon) process_end(daemon_pid, SIGKILL);
+}
+
+static void a_volume_that_was_cut_short_is_whole_or_gone(void **state) {
+    char folder[256];
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/volumes", world_home(world));
+    for (int victim = 1; victim <= 3; victim++) {
+        pid_t pid = begin("volume-create", json_pack("{s:s, s:i}", "name", "cut", "size_bytes", 64 << 20));
+        assert_true(wait_until(is_begun, folder, WORLD_DEADLINE_MS));
+        kill_service(victim & 1, victim & 2);
+        waitpid(pid, NULL, 0);
+        json_t *list = world_op(world, "volumes", "{}");
+        if (json_array_size(list) == 0) make_volume("cut", 16 << 20);
+        json_decref(list);
+        create("user", "medium", json_pack("[s]", "cut:/mnt/cut"));
+        assert_says("user", "file:write_file(\"/mnt/cut/x\", <<\"1\">>).", "ok");
+        world_destroy(world, "user");
+        world_do(world, "volume-remove", "{s:s}", "name", "cut");
+        assert_is_emptied(folder);
+    }
+    assert_no_device_is_left();
+}
+
+static void a_create_that_was_cut_short_leaves_no_data(void **state) {
+    char folder[256];
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/volumes", world_home(world));
+    for (int victim = 1; victim <= 3; victim++) {
+        pid_t pid =
+            begin("create", json_pack("{s:s, s:s, s:i, s:o}", "id", "cut", "source", EXAMPLES "/counter_erl",
+                                      "data_size_bytes", 16 << 20, "volumes", volumes(make_folder("cut"), "/mnt/cut")));
+        assert_true(wait_until(is_begun, folder, WORLD_DEADLINE_MS));
+        kill_service(victim & 1, victim & 2);
+        waitpid(pid, NULL, 0);
+        json_t *list = world_op(world, "list", "{}");
+        if (json_array_size(list) > 0) {
+            assert_says("cut", "file:write_file(\"/data/x\", <<\"1\">>).", "ok");
+            world_destroy(world, "cut");
+        }
+        json_decref(list);
+        assert_is_emptied(folder);
+    }
+    assert_no_device_is_left();
+}
+
+/* So many at a time of `make stress`. */
+static void many_leave_nothing(void **state) {
+    const char *wanted = getenv("VOLUMES_MANY");
+    int count = wanted ? atoi(wanted) : 4;
+    (void)state;
+    make_volume("common", 16 << 20);
+    for (int i = 0; i < count; i++) {
+        json_t *list = volumes(make_folder("common"), "/mnt/folder");
+        json_array_append_new(list, json_string("common:/mnt/common"));
+        world_do(world, "create", "{s:s, s:s, s:o}", "id", "one", "source", EXAMPLES "/counter_erl", "volumes", list);
+        world_destroy(world, "one");
+    }
+    world_do(world, "volume-remove", "{s:s}", "name", "common");
+    assert_no_device_is_left();
+    CLEANUP_FREE char *mounts = read_whole("/proc/self/mounts");
+    assert_null(strstr(mounts, world_home(world)));
+}
+
 static void nothing_is_left_of_permissions(void **state) {
     struct footprint *footprint = footprint_take(world_home(world));
     (void)state;
@@ -415,6 +501,9 @@ int main(void) {
         cmocka_unit_test(files_are_copied_both_ways),
         cmocka_unit_test(a_hostile_sandbox_copies_nothing_else),
         cmocka_unit_test(volumes_outlive_the_service),
+        cmocka_unit_test(a_volume_that_was_cut_short_is_whole_or_gone),
+        cmocka_unit_test(a_create_that_was_cut_short_leaves_no_data),
+        cmocka_unit_test(many_leave_nothing),
         cmocka_unit_test(nothing_is_left_of_permissions),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
