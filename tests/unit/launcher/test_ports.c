@@ -212,6 +212,33 @@ static void a_forwarder_can_do_little(void **state) {
     assert_done(client, client_ask(client, "bury", "n1", -1));
 }
 
+/* What a sandbox may write in there must not lead its forwarder elsewhere. */
+static void a_service_is_in_its_folder_alone(void **state) {
+    struct client *client = *state;
+    char folder[128], link[160], port[200], cwd[64];
+    struct stat status, above, followed;
+    snprintf(folder, sizeof folder, "%s/services", client->directory);
+    snprintf(link, sizeof link, "%s/door", folder);
+    snprintf(port, sizeof port, "unix:%s:5432", link);
+    make_directory(folder, OWNER, 0755);
+    assert_int_equal(symlink("../../../run/other", link), 0);
+    assert_done(client, publish_as(client, OWNER, "s1", "out", port));
+    assert_done(client, client_spawn(client, "n1", network, "wait"));
+    assert_done(client, serve(client, "s1", "n1", "out", port));
+    snprintf(cwd, sizeof cwd, "/proc/%d/cwd", (int)find_forwarder(client));
+    CLEANUP_FD int cwd_fd = open(cwd, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_true(cwd_fd >= 0);
+    assert_int_equal(stat(folder, &status), 0);
+    assert_int_equal(fstatat(cwd_fd, "..", &above, 0), 0);
+    assert_int_equal(above.st_ino, status.st_ino);
+    assert_int_equal(fstatat(cwd_fd, "door", &followed, 0), -1);
+    assert_int_equal(errno, ELOOP);
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+    assert_done(client, client_ask(client, "bury", "n1", -1));
+    unlink(link);
+    rmdir(folder);
+}
+
 static void a_forwarder_that_dies_has_a_successor(void **state) {
     struct client *client = *state;
     char whole[64];
@@ -331,10 +358,15 @@ static void ports_outlive_the_launcher(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        BOTH(a_port_outlives_its_node),     BOTH(a_port_moves_to_the_next_node),
-        BOTH(a_caller_is_needed),           BOTH(a_file_is_never_replaced),
-        ROOT(a_forwarder_can_do_little),    ROOT(a_forwarder_that_dies_has_a_successor),
-        ROOT(what_one_user_has_is_bounded), BOTH(ports_outlive_the_launcher),
+        BOTH(a_port_outlives_its_node),
+        BOTH(a_port_moves_to_the_next_node),
+        BOTH(a_caller_is_needed),
+        BOTH(a_file_is_never_replaced),
+        ROOT(a_forwarder_can_do_little),
+        ROOT(a_forwarder_that_dies_has_a_successor),
+        ROOT(a_service_is_in_its_folder_alone),
+        ROOT(what_one_user_has_is_bounded),
+        BOTH(ports_outlive_the_launcher),
     };
     return cmocka_run_group_tests(tests, clients_open, clients_close);
 }
