@@ -8,6 +8,7 @@
 #include "launcher/daemon/daemon.h"
 #include "launcher/egress/egress.h"
 #include "launcher/home.h"
+#include "launcher/nodes/files.h"
 #include "launcher/nodes/nodes.h"
 #include "launcher/ports/ports.h"
 #include "launcher/project/helper.h"
@@ -58,6 +59,7 @@ struct launcher {
     struct opener opener;
     struct helpers helpers;
     struct volumes volumes;
+    struct files files;
 
     struct launcher_ports ports;
     struct jail_port_ranges publish_ranges, connect_ranges; /* what the operator allows */
@@ -83,6 +85,7 @@ enum source {
     SOURCE_DEATH,         /* a node's pidfd, while it is buried */
     SOURCE_VOLUME,        /* that one was made; the index is its making's */
     SOURCE_VOLUME_OPENED, /* what a helper that opens one says; the index is its opening's */
+    SOURCE_FILE,          /* what a helper inside a node says; the index is its doing's */
     SOURCE_PROJECT,       /* a helper's answer; the index is the project's */
     SOURCE_REFUSALS,      /* packets that egress refused */
     SOURCE_ADDRESSES,     /* the host's own have changed */

@@ -349,11 +349,9 @@ static void handle_mount(const struct call *call) {
 }
 
 static void handle_file(const struct call *call) {
-    struct error error;
     const char *path = operand(call, 2);
     struct file_task task = {.path = path};
     uint64_t length = 0, mode = 0;
-    int fd = -1;
     struct jailed_node *node = find_node(call);
     if (!node) return;
     wire_message_number(call->message, "offset", &task.offset);
@@ -363,11 +361,8 @@ static void handle_file(const struct call *call) {
     task.mode = (mode_t)(mode & 07777);
     if (!path || !file_task_find(operand(call, 1), &task.kind))
         refuse(call, E_INVALID, "a file is read, written, made or listed, by its path");
-    else if (jailed_file(call->launcher, node, &task, call->fd, &fd, &error) < 0)
-        server_fail(call->launcher, call->request, &error);
     else
-        server_ok(call->launcher, call->request, "", &fd, fd >= 0);
-    fd_close(fd);
+        jailed_file(call->launcher, call->request, node, &task, call->fd);
 }
 
 static void handle_make_volume(const struct call *call) {
