@@ -61,7 +61,7 @@ int direct_exchange(int fd, const struct op *op, const json_t *params, const str
 
 /* ---- hold.c: folders that are handed over ---- */
 
-enum { HELD_FOLDERS_MAX = 16 };
+enum { HELD_FOLDERS_MAX = 48 };
 
 struct held_folders {
     int fds[HELD_FOLDERS_MAX];

@@ -127,6 +127,7 @@ void launcher_close(struct launcher *launcher) {
             free(launcher->nodes.items[i].egress);
         }
     volumes_close(launcher);
+    jailed_files_close(launcher);
     project_release_all(launcher);
     ports_close(launcher);
     helper_forget_dying(launcher);

@@ -21,6 +21,8 @@ struct call {
     struct request request;
     const struct wire_message *message;
     int fd;
+    char **copy;   /* the whole message as it came, for one that has to wait for a volume; NULL: it names none */
+    int volume_fd; /* the volume, once it is open; -1 */
 };
 
 static const char *operand(const struct call *call, size_t index) {
@@ -69,6 +71,15 @@ static void handle_hello(const struct call *call) {
     server_announce_all(call->launcher);
 }
 
+/* True: the request is carried out again when the volume is open, or is refused. */
+static bool must_wait_for(const struct call *call, const char *volume) {
+    struct error error;
+    if (!volume || call->volume_fd >= 0) return false;
+    if (volume_open(call->launcher, call->request, volume, call->copy, &error) < 0)
+        server_fail(call->launcher, call->request, &error);
+    return true;
+}
+
 static void handle_spawn(const struct call *call) {
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     CLEANUP(buf_free) struct buf text = BUF_INIT;
@@ -79,8 +90,10 @@ static void handle_spawn(const struct call *call) {
         refuse(call, E_SHUTDOWN, "the launcher is shutting down");
         return;
     }
-    if (jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error) < 0 ||
-        spawn_node(call->launcher, &plan, &node, &output_fd, &error) < 0) {
+    int failed = jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error);
+    if (!failed && must_wait_for(call, jail_plan_word(&plan, JAIL_PLAN_VOLUME, 0))) return;
+    if (!failed) failed = spawn_node(call->launcher, &plan, call->volume_fd, &node, &output_fd, &error);
+    if (failed) {
         server_fail(call->launcher, call->request, &error);
         return;
     }
@@ -319,24 +332,26 @@ static void handle_mount(const struct call *call) {
     wire_message_number(call->message, "exec", &exec);
     wire_message_number(call->message, "volume", &volume);
     wire_message_number(call->message, "ro", &read_only);
-    struct jailed_bind bind = {
-        .source = source, .target = target, .executable = exec, .is_volume = volume, .is_read_only = read_only};
+    struct jailed_bind bind = {.source = source,
+                               .target = target,
+                               .executable = exec,
+                               .is_volume = volume,
+                               .is_read_only = read_only,
+                               .volume_fd = call->volume_fd};
     if (!source || !target || !(path_is_clean(source) || plan_name_is_valid(source)) || !path_is_clean(target))
         refuse(call, E_INVALID, "a mount needs a clean absolute path or a project, and where it goes");
     else if (volume && !plan_name_is_valid(source))
         refuse(call, E_INVALID, "a volume is mounted by its name");
     else if (volume || is_folder(call, source) ? !plan_is_volume_place(target) : exec != 0)
         refuse(call, E_INVALID, "folders are mounted below /mnt or /data, and they alone may be executable");
-    else
+    else if (!must_wait_for(call, volume ? source : NULL))
         finish(call, jailed_mount(call->launcher, node, &bind, 1, &error), &error);
 }
 
 static void handle_file(const struct call *call) {
-    struct error error;
     const char *path = operand(call, 2);
     struct file_task task = {.path = path};
     uint64_t length = 0, mode = 0;
-    int fd = -1;
     struct jailed_node *node = find_node(call);
     if (!node) return;
     wire_message_number(call->message, "offset", &task.offset);
@@ -346,11 +361,8 @@ static void handle_file(const struct call *call) {
     task.mode = (mode_t)(mode & 07777);
     if (!path || !file_task_find(operand(call, 1), &task.kind))
         refuse(call, E_INVALID, "a file is read, written, made or listed, by its path");
-    else if (jailed_file(call->launcher, node, &task, call->fd, &fd, &error) < 0)
-        server_fail(call->launcher, call->request, &error);
     else
-        server_ok(call->launcher, call->request, "", &fd, fd >= 0);
-    fd_close(fd);
+        jailed_file(call->launcher, call->request, node, &task, call->fd);
 }
 
 static void handle_make_volume(const struct call *call) {
@@ -492,9 +504,10 @@ static const struct {
     {"file", handle_file},
 };
 
-void requests_handle(struct launcher *launcher, char *text, int fd) {
+static void carry_out(struct launcher *launcher, char *text, int fd, int volume_fd) {
     struct wire_message message;
-    struct call call = {launcher, {.link_serial = launcher->server.link_serial}, &message, fd};
+    CLEANUP_FREE char *copy = volume_fd < 0 && strstr(text, "volume") ? strdup(text) : NULL;
+    struct call call = {launcher, {.link_serial = launcher->server.link_serial}, &message, fd, &copy, volume_fd};
     if (wire_message_parse(text, &message, NULL) < 0 || message.count == 0 ||
         !parse_u64(message.words[0], &call.request.id)) {
         server_drop_link(launcher);
@@ -506,4 +519,13 @@ void requests_handle(struct launcher *launcher, char *text, int fd) {
             return;
         }
     refuse(&call, E_INVALID, "the launcher knows no such verb");
+}
+
+void requests_handle(struct launcher *launcher, char *text, int fd) {
+    carry_out(launcher, text, fd, -1);
+}
+
+void requests_go_on(struct launcher *launcher, struct request request, char *text, int volume_fd) {
+    if (request.link_serial == launcher->server.link_serial && launcher->server.link_fd >= 0)
+        carry_out(launcher, text, -1, volume_fd);
 }

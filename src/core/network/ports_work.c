@@ -28,6 +28,11 @@ static struct walk *walk_new(const struct sandbox *sandbox, size_t from, ports_d
     return walk;
 }
 
+/* Ports that were undone meanwhile are none of it. */
+static bool is_over(const struct walk *walk, const struct sandbox *sandbox) {
+    return walk->at >= walk->end || walk->at >= sandbox->config.ports.count;
+}
+
 static void end_walk(struct walk *walk, const struct error *error) {
     ports_done_fn done = walk->done;
     void *data = walk->data;
@@ -52,7 +57,7 @@ static void on_opened(void *data, const struct link_port *told, const struct err
     struct sandbox *sandbox = sandbox_deref(&walk->ref);
     struct error gone;
     fd_close(told ? told->page_fd : -1);
-    if (!sandbox) {
+    if (!sandbox || is_over(walk, sandbox)) {
         error_set(&gone, E_CONFLICT, "the sandbox has gone");
         end_walk(walk, &gone);
     } else if (error && error->code != E_EXISTS) {
@@ -68,7 +73,7 @@ static void on_opened(void *data, const struct link_port *told, const struct err
 
 static void open_next(struct walk *walk, struct sandbox *sandbox) {
     const struct sandbox_ports *ports = &sandbox->config.ports;
-    if (walk->at >= walk->end) {
+    if (is_over(walk, sandbox)) {
         end_walk(walk, NULL);
         return;
     }
@@ -102,7 +107,7 @@ static void on_served(void *data, const struct link_port *told, const struct err
     struct walk *walk = data;
     struct sandbox *sandbox = sandbox_deref(&walk->ref);
     struct error gone;
-    if (!is_same_node(walk, sandbox)) {
+    if (!is_same_node(walk, sandbox) || is_over(walk, sandbox)) {
         fd_close(told ? told->page_fd : -1);
         error_set(&gone, E_CONFLICT, "its node has gone meanwhile");
         end_walk(walk, &gone);
@@ -120,7 +125,7 @@ static void serve_next(struct walk *walk, struct sandbox *sandbox) {
     const struct sandbox_ports *ports = &sandbox->config.ports;
     const struct jail_limits *limits = &sandbox->config.limits;
     struct jail_port_bounds bounds = {limits->port_connections, limits->port_rate};
-    if (walk->at >= walk->end)
+    if (is_over(walk, sandbox))
         end_walk(walk, NULL);
     else
         link_serve(sandbox->engine->host.link, sandbox->id, &ports->items[walk->at].port, walk->node, &bounds,
@@ -150,7 +155,7 @@ static void on_one_closed(void *data, const struct error *error) {
 
 static void close_next(struct walk *walk, struct sandbox *sandbox) {
     const struct sandbox_ports *ports = &sandbox->config.ports;
-    if (walk->at >= walk->end)
+    if (is_over(walk, sandbox))
         end_walk(walk, NULL);
     else
         link_unpublish(sandbox->engine->host.link, sandbox->id, &ports->items[walk->at].port, on_one_closed, walk);

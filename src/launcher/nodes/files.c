@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,8 +20,10 @@
 #include "launcher/nodes/files.h"
 #include "launcher/nodes/nodes.h"
 #include "launcher/privileges.h"
+#include "launcher/project/helper.h"
 
-enum { MODE_OF_FILES = 0777, LISTED_MAX = 10000, LISTED_BYTES_MAX = 4 << 20 };
+enum { MODE_OF_FILES = 0777, LISTED_MAX = 10000, LISTED_BYTES_MAX = 4 << 20, PATIENCE_MS = 10000 };
+enum { REPORT_FD = HELPER_FD + 1, CONTENT_FD };
 
 struct work {
     const struct file_task *task;
@@ -200,17 +203,129 @@ static bool is_place(const char *path) {
            (plan_is_volume_place(path) || strcmp(path, JAIL_DATA) == 0 || strcmp(path, JAIL_VOLUMES) == 0);
 }
 
-int jailed_file(const struct launcher *launcher, const struct jailed_node *node, const struct file_task *task,
-                int data_fd, int *ret_fd, struct error *reterr) {
+static int check(const struct file_task *task, int data_fd, struct error *reterr) {
     if (!is_place(task->path)) return error_set(reterr, E_INVALID, "%s is not below /data or /mnt", task->path);
     if (task->length > JAIL_FILE_PIECE || task->offset > INT64_MAX - JAIL_FILE_PIECE)
         return error_set(reterr, E_INVALID, "a piece of a file is too long");
     if (kinds[task->kind].takes_data != (data_fd >= 0))
         return error_set(reterr, E_INVALID, "content comes with what is to be written, and with nothing else");
-    CLEANUP_FD int memory_fd = kinds[task->kind].gives_data ? memfd_create("file", MFD_CLOEXEC) : -1;
-    if (kinds[task->kind].gives_data && memory_fd < 0) return error_errno(reterr, errno, "make a memory file");
-    struct work work = {task, data_fd >= 0 ? data_fd : memory_fd};
-    if (jailed_do_inside(launcher, node, &(struct inside_job){NULL, run_task, &work}, reterr) < 0) return -1;
-    *ret_fd = take_fd(&memory_fd);
     return 0;
+}
+
+static struct file_doing *find_room(struct launcher *launcher, uid_t uid, struct error *reterr) {
+    struct file_doing *room = NULL;
+    size_t own = 0;
+    for (size_t i = 0; i < FILES_DOING_MAX; i++) {
+        struct file_doing *doing = &launcher->files.doing[i];
+        own += doing->under_way && doing->uid == uid;
+        if (!doing->under_way) room = doing;
+    }
+    if (room && own < FILES_DOING_OF_NODE) return room;
+    error_set(reterr, E_LIMIT, "%zu files of this sandbox are being read or written already",
+              own < FILES_DOING_OF_NODE ? (size_t)FILES_DOING_MAX : own);
+    return NULL;
+}
+
+struct going {
+    const struct launcher *launcher;
+    const struct jailed_node *node;
+    const struct file_task *task;
+};
+
+/* With the node's pidfd, the socket to report to, and the content. */
+static void go_inside(const void *data) {
+    const struct going *going = data;
+    struct jailed_node node = *going->node;
+    struct work work = {going->task, CONTENT_FD};
+    struct error error;
+    node.pidfd = HELPER_FD;
+    jailed_go_inside(going->launcher, &node, &(struct inside_job){NULL, run_task, &work}, &error);
+    fd_send(REPORT_FD, &error, sizeof error, NULL, 0, 0);
+}
+
+static int start(struct launcher *launcher, const struct jailed_node *node, const struct file_task *task, int data_fd,
+                 struct file_doing *doing, struct error *reterr) {
+    struct going going = {launcher, node, task};
+    int fds[2];
+    bool gives_data = kinds[task->kind].gives_data;
+    if (gives_data && (doing->memory_fd = memfd_create("file", MFD_CLOEXEC)) < 0)
+        return error_errno(reterr, errno, "make a memory file");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
+        return error_errno(reterr, errno, "make a socket pair");
+    doing->report_fd = fds[0];
+    CLEANUP_FD int its_fd = fds[1];
+    const int kept[] = {node->pidfd, its_fd, gives_data ? doing->memory_fd : data_fd};
+    if (helper_start(go_inside, &going, kept, kept[2] < 0 ? 2 : 3, &doing->pidfd, reterr) < 0) return -1;
+    launcher_due_at(launcher, doing->deadline_ms);
+    return launcher_watch(launcher, doing->report_fd, SOURCE_FILE, (size_t)(doing - launcher->files.doing), reterr);
+}
+
+static void end(struct launcher *launcher, struct file_doing *doing) {
+    launcher_unwatch(launcher, doing->report_fd);
+    helper_end_of(launcher, doing->uid, doing->pidfd);
+    fd_close(doing->report_fd);
+    fd_close(doing->memory_fd);
+    *doing = (struct file_doing){.report_fd = -1, .pidfd = -1, .memory_fd = -1};
+}
+
+static void fail_request(struct launcher *launcher, struct file_doing *doing, const struct error *error) {
+    struct request request = doing->request;
+    end(launcher, doing);
+    server_fail(launcher, request, error);
+}
+
+void jailed_file(struct launcher *launcher, struct request request, const struct jailed_node *node,
+                 const struct file_task *task, int data_fd) {
+    struct error error;
+    struct file_doing *doing = NULL;
+    if (check(task, data_fd, &error) == 0 && helper_check_dying(launcher, node->uid, &error) == 0)
+        doing = find_room(launcher, node->uid, &error);
+    if (!doing) {
+        server_fail(launcher, request, &error);
+        return;
+    }
+    *doing = (struct file_doing){.under_way = true,
+                                 .request = request,
+                                 .uid = node->uid,
+                                 .report_fd = -1,
+                                 .pidfd = -1,
+                                 .memory_fd = -1,
+                                 .deadline_ms = clock_monotonic_ms() + PATIENCE_MS};
+    if (start(launcher, node, task, data_fd, doing, &error) < 0) fail_request(launcher, doing, &error);
+}
+
+void jailed_file_done(struct launcher *launcher, size_t index) {
+    struct file_doing *doing = &launcher->files.doing[index];
+    struct error report, error;
+    if (!doing->under_way) return;
+    bool is_good = fd_receive(doing->report_fd, &report, sizeof report, NULL, 0, MSG_DONTWAIT) == sizeof report;
+    int failed =
+        is_good ? helper_error(&report, &error) : error_set(&error, E_SYSTEM, "the helper inside the node ended early");
+    if (failed) {
+        fail_request(launcher, doing, &error);
+        return;
+    }
+    server_ok(launcher, doing->request, "", &doing->memory_fd, doing->memory_fd >= 0);
+    end(launcher, doing);
+}
+
+uint64_t jailed_files_check(struct launcher *launcher, uint64_t now_ms) {
+    uint64_t next_ms = UINT64_MAX;
+    for (size_t i = 0; i < FILES_DOING_MAX; i++) {
+        struct file_doing *doing = &launcher->files.doing[i];
+        struct error error;
+        if (!doing->under_way) continue;
+        if (now_ms >= doing->deadline_ms) {
+            error_set(&error, E_TIMEOUT, "the file system did not answer in time");
+            fail_request(launcher, doing, &error);
+        } else if (doing->deadline_ms < next_ms) {
+            next_ms = doing->deadline_ms;
+        }
+    }
+    return next_ms;
+}
+
+void jailed_files_close(struct launcher *launcher) {
+    for (size_t i = 0; i < FILES_DOING_MAX; i++)
+        if (launcher->files.doing[i].under_way) end(launcher, &launcher->files.doing[i]);
 }

@@ -57,10 +57,16 @@ static int enter(const struct launcher *launcher, const struct jailed_node *node
     return 0;
 }
 
+void jailed_go_inside(const struct launcher *launcher, const struct jailed_node *node, const struct inside_job *job,
+                      struct error *ret) {
+    *ret = (struct error){0};
+    if (enter(launcher, node, job, ret) == 0) job->inside(job->data, ret);
+}
+
 static _Noreturn void run_helper(const struct launcher *launcher, const struct jailed_node *node,
                                  const struct inside_job *job, int report_fd) {
-    struct error error = {0};
-    if (enter(launcher, node, job, &error) == 0) job->inside(job->data, &error);
+    struct error error;
+    jailed_go_inside(launcher, node, job, &error);
     _exit(write(report_fd, &error, sizeof error) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 

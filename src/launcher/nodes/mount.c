@@ -31,8 +31,8 @@ struct binding {
 static int open_source(const struct binding *binding, const struct jailed_bind *bind, int *ret_fd,
                        struct error *reterr) {
     if (bind->is_volume)
-        return volume_mount(binding->launcher, binding->node, bind->source, bind->is_read_only, bind->executable,
-                            ret_fd, reterr);
+        return volume_dress(bind->volume_fd, bind->source, binding->node, bind->is_read_only, bind->executable, ret_fd,
+                            reterr);
     if (bind->source[0] != '/') return sources_open_project(binding->launcher, binding->node, bind, ret_fd, reterr);
     fs_rights_of_daemon(binding->launcher);
     int failed = sources_open_tree(bind->source, ret_fd, reterr);

@@ -121,6 +121,10 @@ struct inside_job {
     void *data;
 };
 
+/* By this process, for good. */
+void jailed_go_inside(const struct launcher *launcher, const struct jailed_node *node, const struct inside_job *job,
+                      struct error *ret);
+/* By another, which is waited for: nothing that a disk or a person could hold up. */
 int jailed_do_inside(const struct launcher *launcher, const struct jailed_node *node, const struct inside_job *job,
                      struct error *reterr);
 /* A process of the node through which the launcher can see its mounts; 0 when it is ending. */
@@ -145,6 +149,7 @@ int jailed_resize(const struct launcher *launcher, const struct jailed_node *nod
 struct jailed_bind {
     const char *source, *target; /* source: a path, an opened project's token, or a volume's name */
     bool executable;
+    int volume_fd; /* what was opened of it */
     bool is_volume, is_read_only; /* read-only is all else anyway, or as it was opened */
 };
 

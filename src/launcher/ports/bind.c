@@ -147,10 +147,23 @@ static int bind_named(const struct jail_port *port, struct port_prepared *prepar
     return take_fd(&fd);
 }
 
+/* Else a daemon gone bad could connect to any service as any of its callers. */
+static int check_consent(const struct opening *opening, int folder_fd, struct error *reterr) {
+    const struct caller *caller = &opening->port->caller;
+    struct stat status;
+    if (!opening->launcher->root || caller->pid == 0)
+        return 0; /* the daemon is the caller's own; or it was agreed to */
+    if (fstat(folder_fd, &status) == 0 && folder_is_held_open(caller, &status, HOLD_TO_CONNECT)) return 0;
+    return error_set(reterr, E_FORBIDDEN,
+                     "%s is connected to only for a process that holds its folder open (O_PATH), as `sandbox` does",
+                     opening->port->port.path);
+}
+
 /* The socket itself may come and go. */
-static int open_service(const struct jail_port *port, struct error *reterr) {
-    CLEANUP_FD int fd = open_folder(port->path, reterr);
-    if (fd < 0 || check_no_home(fd, port->path, reterr) < 0) return -1;
+static int open_service(const struct opening *opening, struct error *reterr) {
+    const char *path = opening->port->port.path;
+    CLEANUP_FD int fd = open_folder(path, reterr);
+    if (fd < 0 || check_no_home(fd, path, reterr) < 0 || check_consent(opening, fd, reterr) < 0) return -1;
     return take_fd(&fd);
 }
 
@@ -162,7 +175,7 @@ static void prepare(const void *data) {
     alarm(HELPER_PATIENCE_S);
     if (caller_become(&opening->port->caller, opening->launcher->root, &prepared.error) == 0) {
         if (port->way == JAIL_PORT_OUT)
-            fd = open_service(port, &prepared.error);
+            fd = open_service(opening, &prepared.error);
         else if (port->protocol == JAIL_PORT_UNIX)
             fd = bind_named(port, &prepared);
         else if ((fd = port->host.first_port ? bind_internet(port) : bind_any(port)) < 0)

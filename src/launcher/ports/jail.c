@@ -108,6 +108,21 @@ static int enter_places(struct port_start *start, struct error *reterr) {
 
 /* ---- no files ---- */
 
+/* What the sandbox can write in the service's folder must not lead its forwarder elsewhere: in a mount of this folder
+   alone no link is followed, and nothing is above it. Only root can have that. */
+static int hold_folder(struct port_start *start, struct error *reterr) {
+    struct mount_attr change = {.attr_set =
+                                    MOUNT_ATTR_NOSYMFOLLOW | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+                                .propagation = MS_PRIVATE};
+    bool is_named = start->port->port.way == JAIL_PORT_OUT && start->port->port.protocol == JAIL_PORT_UNIX;
+    start->folder_fd = is_named ? start->port->fd : -1;
+    if (!is_named || !start->launcher->root) return 0;
+    start->folder_fd = open_tree(start->port->fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (start->folder_fd < 0 || mount_setattr(start->folder_fd, "", AT_EMPTY_PATH, &change, sizeof change) < 0)
+        return error_errno(reterr, errno, "hold the service's folder");
+    return 0;
+}
+
 /* Without root the host's mounts can't be left by a process that stays in the host's network: Landlock keeps it from
    every file. */
 static int leave_files(const struct port_start *start, struct error *reterr) {
@@ -127,8 +142,8 @@ static int arrange_descriptors(struct port_start *start, struct error *reterr) {
     const int wanted[] = {start->listener_fd, start->port->forwarder.page_fd, start->node->pidfd, start->sync_fd};
     int spare[ARRAY_SIZE(wanted)];
     _Static_assert(FORWARDER_LISTENER_FD + ARRAY_SIZE(wanted) == KEPT_FDS, "one after the other");
-    bool is_named = start->port->port.way == JAIL_PORT_OUT && start->port->port.protocol == JAIL_PORT_UNIX;
-    if (is_named && fchdir(start->port->fd) < 0) return error_errno(reterr, errno, "go to the service's folder");
+    if (start->folder_fd >= 0 && fchdir(start->folder_fd) < 0)
+        return error_errno(reterr, errno, "go to the service's folder");
     for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
         if ((spare[i] = fcntl(wanted[i], F_DUPFD_CLOEXEC, SPARE_FD)) < 0)
             return error_errno(reterr, errno, "arrange descriptors");
@@ -234,7 +249,7 @@ static int enter_jail(struct port_start *start, struct error *reterr) {
     static const struct syscall_table table = {calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules)};
     CLEANUP(cleanup_seccomp_filter) struct sock_fprog *filter = NULL;
     if (seccomp_filter_build_own(&table, &filter, reterr) < 0) return -1;
-    if (enter_places(start, reterr) < 0 || leave_files(start, reterr) < 0) return -1;
+    if (enter_places(start, reterr) < 0 || hold_folder(start, reterr) < 0 || leave_files(start, reterr) < 0) return -1;
     if (arrange_descriptors(start, reterr) < 0 || bound_process(reterr) < 0 || drop_rights(start, reterr) < 0)
         return -1;
     return enter_landlock(start, reterr) < 0 ? -1 : enter_filter(filter, reterr);

@@ -156,8 +156,8 @@ void ports_end(struct launcher *launcher, struct launcher_port *port, struct req
     if (before.link_serial && port->state != PORT_ENDING) {
         error_set(&error, E_CONFLICT, "the port was unpublished");
         server_fail(launcher, before, &error);
-    } else {
-        ports_answer_end(launcher, &before);
+    } else if (before.link_serial && !is_awaited(launcher, &before)) {
+        server_ok(launcher, before, "", NULL, 0); /* the later one waits in its place */
     }
     if (port->state == PORT_ENDING) return;
     forget_helper(launcher, port);

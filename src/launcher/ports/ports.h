@@ -127,6 +127,7 @@ struct port_start {
     struct cgroup cgroup;
     uid_t uid; /* of a published port's; a connection's has its caller's */
     int listener_fd, sync_fd;
+    int folder_fd; /* of a service's socket; -1 */
 };
 
 /* What a forwarder says once it is jailed, or why it is not. */

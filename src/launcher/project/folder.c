@@ -42,7 +42,14 @@ static bool is_process_of(int process_fd, uid_t uid) {
     return fstat(process_fd, &status) == 0 && status.st_uid == uid;
 }
 
-static bool any_is(int descriptors_fd, const struct stat *wanted) {
+/* The mode of such a link tells what the descriptor is open for. */
+static bool is_hold(int descriptors_fd, const char *name, enum folder_hold hold) {
+    struct stat link;
+    return fstatat(descriptors_fd, name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
+           (link.st_mode & S_IRUSR) == (hold == HOLD_TO_WRITE ? S_IRUSR : 0);
+}
+
+static bool any_is(int descriptors_fd, const struct stat *wanted, enum folder_hold hold) {
     int fd = fcntl(descriptors_fd, F_DUPFD_CLOEXEC, 0), left = DESCRIPTORS_LOOKED_AT;
     DIR *listing = fd < 0 ? NULL : fdopendir(fd);
     bool found = false;
@@ -53,21 +60,22 @@ static bool any_is(int descriptors_fd, const struct stat *wanted) {
     for (struct dirent *entry; !found && left-- > 0 && (entry = readdir(listing));) {
         struct stat status;
         found = entry->d_name[0] != '.' && fstatat(descriptors_fd, entry->d_name, &status, 0) == 0 &&
-                S_ISDIR(status.st_mode) && is_same(&status, wanted);
+                S_ISDIR(status.st_mode) && is_same(&status, wanted) && is_hold(descriptors_fd, entry->d_name, hold);
     }
     closedir(listing);
     return found;
 }
 
 /* The daemon names the path, and the kernel only the caller: what a daemon gone bad names could be any folder of any
-   caller's. So the caller holds open what it lets sandboxes write, which the kernel shows and no other can forge. */
-static bool is_held_open(const struct caller *caller, const struct stat *folder) {
+   caller's. So the caller holds open what it lets sandboxes write, or find services in, which the kernel shows and no
+   other can forge. */
+bool folder_is_held_open(const struct caller *caller, const struct stat *folder, enum folder_hold hold) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d", (int)caller->pid);
     CLEANUP_FD int process_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (process_fd < 0 || !is_process_of(process_fd, caller->uid)) return false;
     CLEANUP_FD int descriptors_fd = openat(process_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return descriptors_fd >= 0 && any_is(descriptors_fd, folder);
+    return descriptors_fd >= 0 && any_is(descriptors_fd, folder, hold);
 }
 
 static int check_writable(const struct caller *caller, int fd, const char *path, bool root, struct error *reterr) {
@@ -77,11 +85,21 @@ static int check_writable(const struct caller *caller, int fd, const char *path,
                          strerror(errno));
     if (!root || caller->pid == 0) return 0; /* the daemon is the caller's own; or it was agreed to before */
     if (fstat(fd, &status) < 0) return error_errno(reterr, errno, "look at %s", path);
-    if (is_held_open(caller, &status)) return 0;
+    if (folder_is_held_open(caller, &status, HOLD_TO_WRITE)) return 0;
     return error_set(reterr, E_FORBIDDEN,
                      "%s is handed over to be written only by a process that holds it open, as `sandbox` does; `:ro` "
                      "hands it over to be read",
                      path);
+}
+
+/* Where it is now: its owner may rename what is above it at any moment. */
+static bool has_mounts(int fd) {
+    char link[32], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t size = readlink(link, path, sizeof path - 1);
+    if (size <= 0 || size == (ssize_t)sizeof path - 1) return true;
+    path[size] = '\0';
+    return folder_has_mounts(path);
 }
 
 static int check_file_system(int fd, const char *path, struct error *reterr) {
@@ -90,7 +108,7 @@ static int check_file_system(int fd, const char *path, struct error *reterr) {
     if (status.f_type == FUSE_SUPER_MAGIC)
         return error_set(reterr, E_GUARANTEE, "%s lies on FUSE, which can't be mounted into sandboxes", path);
     /* Without what covers them, the files below would be seen that their caller can't. */
-    if (folder_has_mounts(path))
+    if (has_mounts(fd))
         return error_set(reterr, E_INVALID, "a file system is mounted below %s; hand over a folder without one", path);
     return 0;
 }

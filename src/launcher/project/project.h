@@ -126,6 +126,11 @@ uint64_t folder_attributes(const struct launcher_project *folder, bool is_execut
 /* folder.c, in the process that opens: the folder at path, by no link, with no mount below it. */
 int folder_open(const struct caller *caller, const char *path, enum folder_access access, bool root,
                 struct error *reterr);
+/* What a process agrees to by a folder that it has open: to be written when it can be read by that descriptor, to
+   connect to services in it when not (O_PATH). */
+enum folder_hold { HOLD_TO_WRITE, HOLD_TO_CONNECT };
+/* Whether the process that dialled has it open so; asked by a process that has become the caller. */
+bool folder_is_held_open(const struct caller *caller, const struct stat *folder, enum folder_hold hold);
 /* The caller at the other end of an accepted connection. */
 int caller_of(int peer_fd, struct caller *ret, struct error *reterr);
 /* Become the caller, for good, in a process of one's own. */

@@ -106,7 +106,7 @@ static int open_source(const struct spawn *spawn, const struct jail_plan_op *op,
     switch (op->verb) {
     case JAIL_PLAN_TOOLCHAIN: return open_toolchain(spawn, op->words[0], ret_fd, reterr);
     case JAIL_PLAN_VOLUME:
-        return volume_mount(spawn->launcher, spawn->node, op->words[0], false, false, ret_fd, reterr);
+        return volume_dress(spawn->volume_fd, op->words[0], spawn->node, false, false, ret_fd, reterr);
     case JAIL_PLAN_BIND: return open_bind(op->words[0], READ_ONLY | MOUNT_ATTR_NOEXEC, ret_fd, reterr);
     case JAIL_PLAN_BIND_EXEC: return open_bind(op->words[0], READ_ONLY, ret_fd, reterr);
     case JAIL_PLAN_DEVICE:

@@ -21,7 +21,8 @@ struct spawn {
     struct jailed_node *node;
     struct jail_limits limits; /* as the plan has them */
     struct cgroup cgroup;
-    int *trees; /* one per plan op: a detached mount of its source, or -1 */
+    int volume_fd; /* of /data, when it is a volume */
+    int *trees;    /* one per plan op: a detached mount of its source, or -1 */
     const struct sock_fprog *filter;
     int sync_fd; /* the child's end of the socket to the launcher */
     int output_fd;
@@ -30,8 +31,9 @@ struct spawn {
 
 /* ---- spawn.c ---- */
 
-/* Start the plan's node. *ret_output_fd is the read end of what it prints. Nothing is left when it fails. */
-int spawn_node(struct launcher *launcher, const struct jail_plan *plan, struct jailed_node **ret_node,
+/* Start the plan's node; volume_fd is its volume, or -1. *ret_output_fd is the read end of what it prints. Nothing is
+ * left when it fails. */
+int spawn_node(struct launcher *launcher, const struct jail_plan *plan, int volume_fd, struct jailed_node **ret_node,
                int *ret_output_fd, struct error *reterr);
 /* Whether the kernel asks us about the calls that filters don't decide; else they refuse them by themselves. */
 bool launcher_notifies(const struct launcher *launcher);

@@ -6,6 +6,7 @@
 #include <linux/loop.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -61,16 +62,25 @@ static int attach_free(int control_fd, int image_fd, char ret_path[32]) {
     return fd < 0 || ioctl(fd, LOOP_CONFIGURE, &config) < 0 ? -1 : take_fd(&fd);
 }
 
-int loop_attach(int image_fd, char ret_path[32], int *ret_fd, struct error *reterr) {
-    struct stat image;
-    if (fstat(image_fd, &image) < 0) return error_errno(reterr, errno, "look at an image");
-    int fd = find_attached(&image, ret_path);
+static int attach(int image_fd, const struct stat *image, char ret_path[32]) {
+    int fd = find_attached(image, ret_path);
     CLEANUP_FD int control_fd = fd >= 0 ? -1 : open("/dev/loop-control", O_RDWR | O_CLOEXEC);
     for (int i = 0; fd < 0 && control_fd >= 0 && i < ATTEMPTS; i++) {
         fd = attach_free(control_fd, image_fd, ret_path);
         if (fd < 0 && errno != EBUSY) break;
     }
-    if (fd < 0) return error_errno(reterr, errno, "take a loop device");
+    return fd;
+}
+
+/* Two processes that look at once would each take a device. The lock is the image's: the device has it open too, and so
+   it is given back here. */
+int loop_attach(int image_fd, char ret_path[32], int *ret_fd, struct error *reterr) {
+    struct stat image;
+    if (fstat(image_fd, &image) < 0 || flock(image_fd, LOCK_EX) < 0)
+        return error_errno(reterr, errno, "look at an image");
+    int fd = attach(image_fd, &image, ret_path), failure = errno;
+    flock(image_fd, LOCK_UN);
+    if (fd < 0) return error_errno(reterr, failure, "take a loop device");
     *ret_fd = fd;
     return 0;
 }
@@ -103,8 +113,7 @@ static int make_mount(const char *device, unsigned attributes) {
     return fsmount(context_fd, FSMOUNT_CLOEXEC, attributes);
 }
 
-int volume_mount_image(int image_fd, const char *name, int userns_fd, uint64_t attributes, int *ret_fd,
-                       struct error *reterr) {
+int volume_mount_image(int image_fd, const char *name, uint64_t attributes, int *ret_fd, struct error *reterr) {
     char device[32];
     CLEANUP_FD int loop_fd = -1;
     if (check_image(image_fd, name, reterr) < 0 || loop_attach(image_fd, device, &loop_fd, reterr) < 0) return -1;
@@ -113,24 +122,22 @@ int volume_mount_image(int image_fd, const char *name, int userns_fd, uint64_t a
         return errno == EUCLEAN || errno == EINVAL || errno == EBADMSG || errno == EIO
                    ? error_set(reterr, E_FORMAT, "the volume '%s' is damaged: %s", name, strerror(errno))
                    : error_errno(reterr, errno, "mount the volume '%s'", name);
-    struct mount_attr change = {
-        .attr_set = MOUNT_ATTR_IDMAP, .propagation = MS_PRIVATE, .userns_fd = (unsigned)userns_fd};
-    if (userns_fd >= 0 && mount_setattr(fd, "", AT_EMPTY_PATH, &change, sizeof change) < 0)
-        return error_errno(reterr, errno, "map the owner of the volume '%s'", name);
     *ret_fd = take_fd(&fd);
     return 0;
 }
 
-int volume_mount(const struct launcher *launcher, const struct jailed_node *node, const char *name, bool is_read_only,
-                 bool is_executable, int *ret_fd, struct error *reterr) {
-    struct volume volume;
+int volume_dress(int mount_fd, const char *name, const struct jailed_node *node, bool is_read_only, bool is_executable,
+                 int *ret_fd, struct error *reterr) {
     CLEANUP_FD int userns_fd = -1;
     struct userns_map map = {VOLUME_OWNER_INSIDE, node->uid, VOLUME_OWNER_INSIDE, node->uid};
-    uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (is_read_only ? MOUNT_ATTR_RDONLY : 0) |
-                          (is_executable ? 0 : MOUNT_ATTR_NOEXEC);
-    if (volume_find(launcher, name, &volume, reterr) < 0) return -1;
-    CLEANUP_FD int image_fd = openat(launcher->volumes.folder_fd, volume.file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (image_fd < 0) return error_errno(reterr, errno, "open the volume '%s'", name);
     if (userns_make(&map, &userns_fd, reterr) < 0) return -1;
-    return volume_mount_image(image_fd, name, userns_fd, attributes, ret_fd, reterr);
+    struct mount_attr change = {.attr_set = MOUNT_ATTR_IDMAP | (is_read_only ? MOUNT_ATTR_RDONLY : 0),
+                                .attr_clr = is_executable ? MOUNT_ATTR_NOEXEC : 0,
+                                .propagation = MS_PRIVATE,
+                                .userns_fd = (unsigned)userns_fd};
+    CLEANUP_FD int fd = fcntl(mount_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH, &change, sizeof change) < 0)
+        return error_errno(reterr, errno, "map the owner of the volume '%s'", name);
+    *ret_fd = take_fd(&fd);
+    return 0;
 }

@@ -62,8 +62,7 @@ static int make_file_system(struct error *reterr) {
 /* Programs such as databases want an empty folder. */
 static int remove_lost_and_found(const char *name, struct error *reterr) {
     CLEANUP_FD int fd = -1;
-    if (volume_mount_image(HELPER_FD, name, -1, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, &fd, reterr) <
-        0)
+    if (volume_mount_image(HELPER_FD, name, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, &fd, reterr) < 0)
         return -1;
     unlinkat(fd, "lost+found", AT_REMOVEDIR);
     return 0;
@@ -221,5 +220,6 @@ void volumes_call_off(struct launcher *launcher) {
 
 void volumes_close(struct launcher *launcher) {
     volumes_call_off(launcher);
+    volumes_opening_close(launcher);
     launcher->volumes.folder_fd = fd_close(launcher->volumes.folder_fd);
 }

@@ -14,6 +14,7 @@
 
 enum {
     VOLUME_FILE_BYTES = JAIL_NAME_BYTES + 16,
+    VOLUMES_OPENING_MAX = 1024,
     VOLUME_OWNER_INSIDE = 1000, /* what all files of a volume belong to, on its own disk */
 };
 
@@ -37,9 +38,12 @@ struct volume_making {
     uint64_t deadline_ms;
 };
 
+struct volume_opening;
+
 struct volumes {
     int folder_fd; /* -1: there are none, without root */
     struct volume_making making[JAIL_VOLUMES_MAKING_MAX];
+    struct volume_opening *openings[VOLUMES_OPENING_MAX]; /* NULL: a free place */
 };
 
 void volumes_init(struct volumes *volumes);
@@ -76,11 +80,20 @@ uint64_t volumes_check(struct launcher *launcher, uint64_t now_ms); /* deadlines
 /* A loop device with this image; that which has it already, since two of them would destroy it. The device stays as
    long as it is open, or mounted. */
 int loop_attach(int image_fd, char ret_path[32], int *ret_fd, struct error *reterr);
-/* A detached mount of the image, with its owner as the user namespace maps it (-1: as it is). */
-int volume_mount_image(int image_fd, const char *name, int userns_fd, uint64_t attributes, int *ret_fd,
-                       struct error *reterr);
-/* The same of a volume, as this node may see it. */
-int volume_mount(const struct launcher *launcher, const struct jailed_node *node, const char *name, bool is_read_only,
-                 bool is_executable, int *ret_fd, struct error *reterr);
+/* A detached mount of the image. */
+int volume_mount_image(int image_fd, const char *name, uint64_t attributes, int *ret_fd, struct error *reterr);
+/* What was opened, as this node may see it: a mount that is to be attached. */
+int volume_dress(int mount_fd, const char *name, const struct jailed_node *node, bool is_read_only, bool is_executable,
+                 int *ret_fd, struct error *reterr);
+
+/* ---- open.c ---- */
+
+/* Have a volume opened; *message, a request, is taken over and carried out again with it (requests_go_on). E_LIMIT,
+   E_NOT_FOUND. */
+int volume_open(struct launcher *launcher, struct request request, const char *name, char **message,
+                struct error *reterr);
+void volume_opened(struct launcher *launcher, size_t index);                /* its helper said something, or ended */
+uint64_t volumes_opening_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */
+void volumes_opening_close(struct launcher *launcher);
 
 #endif

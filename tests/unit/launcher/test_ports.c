@@ -12,11 +12,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "jail/ports.h"
@@ -136,6 +140,23 @@ static void a_port_moves_to_the_next_node(void **state) {
     assert_done(client, client_ask(client, "bury", "n2", -1));
 }
 
+/* The second finds it ending: each has its answer. */
+static void it_is_unpublished_twice(void **state) {
+    struct client *client = *state;
+    char whole[64];
+    assert_done(client, publish_as(client, caller_of(client), "s1", "in", "0:4000"));
+    snprintf(whole, sizeof whole, "127.0.0.1:%d:4000", port_told(client));
+    assert_done(client, client_spawn(client, "n1", network, "wait"));
+    assert_done(client, serve(client, "s1", "n1", "in", whole));
+    assert_int_equal(kill(client->launcher, SIGSTOP), 0);
+    client_send(client, "unpublish 9001 s1", -1);
+    client_send(client, "unpublish 9002 s1", -1);
+    assert_int_equal(kill(client->launcher, SIGCONT), 0);
+    client_await(client, "ok 9001");
+    client_await(client, "ok 9002");
+    assert_done(client, client_ask(client, "bury", "n1", -1));
+}
+
 /* ---- the forwarder itself ---- */
 
 /* The launcher's only one; 0: there is none. */
@@ -210,6 +231,64 @@ static void a_forwarder_can_do_little(void **state) {
     assert_int_equal(find_forwarder(client), 0);
     assert_done(client, client_ask(client, "unpublish", "s2", -1));
     assert_done(client, client_ask(client, "bury", "n1", -1));
+}
+
+/* By a process of the owner's that has a folder open; NULL: none. */
+static bool publish_holding(struct client *client, const char *held, int flags, const char *text) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char rest[512];
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/api.sock", client->home);
+    CLEANUP_FD int server_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(server_fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(chmod(address.sun_path, 0666), 0);
+    assert_int_equal(listen(server_fd, 1), 0);
+    pid_t person = fork();
+    if (person == 0) {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (setgroups(0, NULL) < 0 || setresgid(OWNER, OWNER, OWNER) < 0 || setresuid(OWNER, OWNER, OWNER) < 0 ||
+            prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 || (held && open(held, flags | O_DIRECTORY | O_CLOEXEC) < 0) ||
+            connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+            _exit(EXIT_FAILURE);
+        for (;;) pause();
+    }
+    CLEANUP_FD int peer_fd = accept4(server_fd, NULL, NULL, SOCK_CLOEXEC);
+    unlink(address.sun_path);
+    snprintf(rest, sizeof rest, "s1 way=out text=%s inside=0", text);
+    bool is_done = client_ask(client, "publish", rest, peer_fd);
+    kill(person, SIGKILL);
+    waitpid(person, NULL, 0);
+    return is_done;
+}
+
+/* What a sandbox may write in there must not lead its forwarder elsewhere. */
+static void a_service_is_in_its_folder_alone(void **state) {
+    struct client *client = *state;
+    char folder[128], link[160], port[200], cwd[64];
+    struct stat status, above, followed;
+    snprintf(folder, sizeof folder, "%s/services", client->directory);
+    snprintf(link, sizeof link, "%s/door", folder);
+    snprintf(port, sizeof port, "unix:%s:5432", link);
+    make_directory(folder, OWNER, 0755);
+    assert_int_equal(symlink("../../../run/other", link), 0);
+    assert_refused(client, publish_holding(client, NULL, 0, port), "a process that holds its folder open");
+    assert_refused(client, publish_holding(client, client->directory, O_PATH, port),
+                   "a process that holds its folder open");
+    assert_refused(client, publish_holding(client, folder, O_RDONLY, port), "a process that holds its folder open");
+    assert_done(client, publish_holding(client, folder, O_PATH, port));
+    assert_done(client, client_spawn(client, "n1", network, "wait"));
+    assert_done(client, serve(client, "s1", "n1", "out", port));
+    snprintf(cwd, sizeof cwd, "/proc/%d/cwd", (int)find_forwarder(client));
+    CLEANUP_FD int cwd_fd = open(cwd, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_true(cwd_fd >= 0);
+    assert_int_equal(stat(folder, &status), 0);
+    assert_int_equal(fstatat(cwd_fd, "..", &above, 0), 0);
+    assert_int_equal(above.st_ino, status.st_ino);
+    assert_int_equal(fstatat(cwd_fd, "door", &followed, 0), -1);
+    assert_int_equal(errno, ELOOP);
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+    assert_done(client, client_ask(client, "bury", "n1", -1));
+    unlink(link);
+    rmdir(folder);
 }
 
 static void a_forwarder_that_dies_has_a_successor(void **state) {
@@ -331,10 +410,16 @@ static void ports_outlive_the_launcher(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        BOTH(a_port_outlives_its_node),     BOTH(a_port_moves_to_the_next_node),
-        BOTH(a_caller_is_needed),           BOTH(a_file_is_never_replaced),
-        ROOT(a_forwarder_can_do_little),    ROOT(a_forwarder_that_dies_has_a_successor),
-        ROOT(what_one_user_has_is_bounded), BOTH(ports_outlive_the_launcher),
+        BOTH(a_port_outlives_its_node),
+        BOTH(a_port_moves_to_the_next_node),
+        BOTH(it_is_unpublished_twice),
+        BOTH(a_caller_is_needed),
+        BOTH(a_file_is_never_replaced),
+        ROOT(a_forwarder_can_do_little),
+        ROOT(a_forwarder_that_dies_has_a_successor),
+        ROOT(a_service_is_in_its_folder_alone),
+        ROOT(what_one_user_has_is_bounded),
+        BOTH(ports_outlive_the_launcher),
     };
     return cmocka_run_group_tests(tests, clients_open, clients_close);
 }

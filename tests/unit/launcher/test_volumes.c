@@ -8,11 +8,15 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "fuse_server.h"
 #include "launcher/volumes/volumes.h"
 #include "launcher_client.h"
 
@@ -154,6 +158,85 @@ static void files_elsewhere_are_out_of_reach(void **state) {
     assert_true(ask_as(OWNER, "remove-volume", "held"));
 }
 
+/* ---- a disk that does not answer ---- */
+
+static struct {
+    char path[96], file[112];
+    pid_t server;
+} held;
+static pid_t near_pid; /* of the node that needs it */
+
+static bool hold_disk(void) {
+    snprintf(held.path, sizeof held.path, "%s/served", client.directory);
+    snprintf(held.file, sizeof held.file, "%s/held", held.path);
+    mkdir(held.path, 0755);
+    held.server = fuse_server_start(held.path, FUSE_SILENT_ON_READ);
+    return held.server > 0;
+}
+
+static void let_disk_go(void) {
+    fuse_server_end(held.server, held.path);
+    rmdir(held.path);
+}
+
+/* The answer of the request that waits has not come meanwhile. */
+static void assert_others_are_served(const char *waiting) {
+    fuse_server_await_silence();
+    bool is_served = client_ask(&client, "volumes", "", -1);
+    bool is_early = strstr(buf_string(&client.unasked), waiting) != NULL;
+    let_disk_go();
+    assert_true(is_served && !is_early);
+    client_await(&client, waiting);
+}
+
+static void a_slow_image_holds_nobody_up(void **state) {
+    static const char *const requests[] = {"mount 9001 near slow /mnt/slow volume=1",
+                                           "spawn 9002 \nnode late\nvolume slow /data\nprogram /probe\n"};
+    static const char *const answers[] = {"error 9001 ", "error 9002 "};
+    char image[160];
+    (void)state;
+    if (!ask_as(OWNER, "make-volume", "slow size=16777216")) fail_msg("%s", client_detail(&client));
+    assert_true(client_spawn(&client, "near", "directory /mnt\n", "wait"));
+    near_pid = (pid_t)client_number(&client, "pid");
+    fd_close(take_fd(&client.fds[1]));
+    snprintf(image, sizeof image, "%s/volumes/%d-slow", client.home, OWNER);
+    for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
+        if (!hold_disk()) skip(); /* no FUSE here */
+        assert_int_equal(mount(held.file, image, NULL, MS_BIND, NULL), 0);
+        client_send(&client, requests[i], -1);
+        assert_others_are_served(answers[i]);
+        assert_int_equal(umount2(image, MNT_DETACH), 0);
+    }
+    if (!client_ask(&client, "mount", "near slow /mnt/slow volume=1", -1)) fail_msg("%s", client_detail(&client));
+}
+
+/* In the node of the test before. */
+static void put_inside(const char *file, const char *target) {
+    char path[64];
+    int ended = 1;
+    snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)near_pid);
+    CLEANUP_FD int tree_fd = open_tree(AT_FDCWD, file, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    CLEANUP_FD int mounts_fd = open(path, O_RDONLY | O_CLOEXEC);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(setns(mounts_fd, CLONE_NEWNS) < 0 ||
+              move_mount(tree_fd, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0);
+    assert_int_equal(waitpid(pid, &ended, 0), pid);
+    assert_int_equal(ended, 0);
+}
+
+static void a_slow_file_holds_nobody_up(void **state) {
+    (void)state;
+    CLEANUP_FD int content_fd = memory_with("x");
+    assert_true(client_ask(&client, "file", "near write /data/held length=1 mode=420", content_fd));
+    if (!hold_disk()) skip(); /* no FUSE here */
+    put_inside(held.file, "/data/held");
+    client_send(&client, "file 9003 near read /data/held length=10", -1);
+    assert_others_are_served("error 9003 ");
+    assert_true(client_ask(&client, "bury", "near", -1));
+    assert_true(ask_as(OWNER, "remove-volume", "slow"));
+}
+
 /* As root would find it after a kill in the middle. */
 static void what_was_not_finished_goes(void **state) {
     char path[160];
@@ -175,6 +258,8 @@ int main(void) {
         cmocka_unit_test(it_is_mounted_below_its_places_alone),
         cmocka_unit_test(files_are_written_and_read_with_the_nodes_rights),
         cmocka_unit_test(files_elsewhere_are_out_of_reach),
+        cmocka_unit_test(a_slow_image_holds_nobody_up),
+        cmocka_unit_test(a_slow_file_holds_nobody_up),
         cmocka_unit_test(what_was_not_finished_goes),
     };
     return cmocka_run_group_tests(tests, open_client, close_client);
