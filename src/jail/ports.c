@@ -233,6 +233,7 @@ static const char *const forbidden[] = {
     "169.254.0.0/16",                                   /* link-local, and most clouds' metadata */
     "100.100.100.200",                                  /* metadata */
     "192.0.0.192",                                      /* metadata */
+    "168.63.129.16",                                    /* what a machine's own agent asks */
     "224.0.0.0/3",                                      /* multicast, reserved, broadcast */
     "::/128",          "fe80::/10",    "fd00:ec2::/32", /* metadata */
     "ff00::/8",        "64:ff9b::/96",                  /* v4 addresses once more, translated */

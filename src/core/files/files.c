@@ -1,5 +1,6 @@
 /* Files of a running sandbox, piece by piece: `cp` of the command line is made of these. The launcher's helper inside
    the node reads and writes them; here they become JSON. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,8 +12,12 @@
 #include "jail/wire.h"
 
 struct asking {
+    struct loop_work work; /* first, so that it leads back here */
     struct engine *engine;
     struct request *request;
+    int content_fd; /* what the launcher answered */
+    json_t *(*read)(char *content, size_t size);
+    json_t *result;
 };
 
 static struct sandbox *find_running(struct engine *engine, struct request *request, struct error *reterr) {
@@ -69,7 +74,8 @@ static bool read_entry(char *line, json_t *entries, json_t **ret_self, unsigned 
     return true;
 }
 
-static json_t *read_listing(char *text) {
+static json_t *read_listing(char *text, size_t size) {
+    (void)size;
     json_t *entries = json_array(), *self = NULL;
     unsigned skipped = 0;
     bool is_good = true;
@@ -85,7 +91,7 @@ static json_t *read_listing(char *text) {
     return self;
 }
 
-static json_t *read_piece(const char *content, size_t size) {
+static json_t *read_piece(char *content, size_t size) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     base64_encode((const uint8_t *)content, size, &text);
     return json_pack("{s:s, s:i}", "data", buf_string(&text), "size_bytes", (int)size);
@@ -103,24 +109,44 @@ static void end(struct asking *asking, json_t *result, const struct error *error
     engine_part_closed(engine);
 }
 
-static void on_content(struct asking *asking, int fd, const struct error *error, bool is_listing) {
-    struct error malformed;
+/* On a thread: a folder may have thousands of entries. */
+static void take_content(struct loop_work *work) {
+    struct asking *asking = (struct asking *)work;
     size_t size = 0;
-    CLEANUP_FREE char *content = error ? NULL : read_content(fd, &size);
-    json_t *result = !content ? NULL : is_listing ? read_listing(content) : read_piece(content, size);
-    if (!error && !result) {
-        error_set(&malformed, E_LAUNCHER, "the launcher's answer is malformed");
-        error = &malformed;
+    CLEANUP_FREE char *content = read_content(asking->content_fd, &size);
+    asking->content_fd = fd_close(asking->content_fd);
+    asking->result = content ? asking->read(content, size) : NULL;
+}
+
+static void on_taken(struct loop_work *work) {
+    struct asking *asking = (struct asking *)work;
+    struct error malformed;
+    loop_note(asking->engine->loop, "files of a sandbox", NULL);
+    if (asking->result) {
+        end(asking, asking->result, NULL);
+        return;
     }
-    end(asking, result, error);
+    error_set(&malformed, E_LAUNCHER, "the launcher's answer is malformed");
+    end(asking, NULL, &malformed);
+}
+
+static void on_content(struct asking *asking, int fd, const struct error *error, json_t *(*read)(char *, size_t)) {
+    if (error) {
+        end(asking, NULL, error);
+        return;
+    }
+    asking->read = read;
+    asking->content_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    asking->work = (struct loop_work){.run = take_content, .done = on_taken};
+    loop_work_submit(&asking->engine->host.workers, asking->request->caller.uid, &asking->work);
 }
 
 static void on_listing(void *data, int fd, const struct error *error) {
-    on_content(data, fd, error, true);
+    on_content(data, fd, error, read_listing);
 }
 
 static void on_piece(void *data, int fd, const struct error *error) {
-    on_content(data, fd, error, false);
+    on_content(data, fd, error, read_piece);
 }
 
 static void on_done(void *data, int fd, const struct error *error) {
@@ -141,7 +167,7 @@ static void ask(struct engine *engine, struct request *request, const char *kind
                              .length = number_of(request, "length"),
                              .mode = (unsigned)number_of(request, "mode")};
     struct asking *asking = new_or_abort(struct asking);
-    *asking = (struct asking){engine, request};
+    *asking = (struct asking){.engine = engine, .request = request, .content_fd = -1};
     engine_part_open(engine);
     link_file(engine->host.link, node_name(sandbox->node), &file, data_fd, done, asking);
 }

@@ -114,20 +114,23 @@ void volumes_remove_data(struct sandbox *sandbox) {
     if (volumes_name_data(sandbox, name)) remove_data(sandbox->engine, name);
 }
 
-static bool is_anybodys_data(const struct engine *engine, const char *volume) {
+/* An object with their names. */
+static json_t *name_all_data(const struct engine *engine) {
+    json_t *names = json_object();
     char name[VOLUMES_NAME_BYTES];
     size_t at = 0;
     void *sandbox;
     while (map_next(&engine->sandboxes, &at, NULL, &sandbox))
-        if (string_equal(volumes_name_data(sandbox, name), volume)) return true;
-    return false;
+        if (volumes_name_data(sandbox, name)) json_object_set_new(names, name, json_true());
+    return names;
 }
 
 /* What a daemon or launcher that was killed had not removed. */
 static void remove_ownerless_data(struct engine *engine) {
+    json_t *names = name_all_data(engine);
     for (const struct named_volume *at = engine->volumes; at; at = at->next)
-        if (is_private(at->facts.name) && !is_anybodys_data(engine, at->facts.name))
-            remove_data(engine, at->facts.name);
+        if (is_private(at->facts.name) && !json_object_get(names, at->facts.name)) remove_data(engine, at->facts.name);
+    json_decref(names);
 }
 
 /* ---- whenever there is a launcher ---- */
@@ -189,22 +192,45 @@ static const struct sandbox *find_user(const struct engine *engine, const char *
 
 /* ---- the operations ---- */
 
-static json_t *to_json(struct engine *engine, const struct link_volume *facts) {
+static void add_user(json_t *users, const char *volume, const char *id) {
+    json_t *ids = json_object_get(users, volume);
+    if (!ids) json_object_set_new(users, volume, ids = json_array());
+    size_t count = json_array_size(ids);
+    if (count == 0 || !string_equal(json_string_value(json_array_get(ids, count - 1)), id))
+        json_array_append_new(ids, json_string(id));
+}
+
+/* Which sandboxes have which volumes, by name: all of them in one walk. */
+static json_t *find_users(const struct engine *engine) {
+    json_t *users = json_object();
+    size_t at = 0, i;
+    void *found;
+    while (map_next(&engine->sandboxes, &at, NULL, &found)) {
+        const struct sandbox *sandbox = found;
+        json_t *entry;
+        json_array_foreach(sandbox->config.volumes, i, entry) {
+            struct mount_text mount;
+            const char *text = json_string_value(entry);
+            if (text && mount_text_parse(text, &mount, NULL) == 0 && !mount_text_is_folder(mount.source))
+                add_user(users, mount.source, sandbox->id);
+        }
+    }
+    return users;
+}
+
+static json_t *to_json(const struct link_volume *facts, const json_t *users) {
     char owner[OWNER_TEXT_BYTES];
-    json_t *users = json_array();
-    size_t at = 0;
-    void *sandbox;
-    while (map_next(&engine->sandboxes, &at, NULL, &sandbox))
-        if (is_used_by(sandbox, facts->name))
-            json_array_append_new(users, json_string(((struct sandbox *)sandbox)->id));
+    json_t *ids = json_object_get(users, facts->name);
     return json_pack("{s:s, s:s, s:I, s:o}", "name", facts->name, "owner", owner_text(facts->owner, owner),
-                     "size_bytes", (json_int_t)facts->size_bytes, "sandboxes", users);
+                     "size_bytes", (json_int_t)facts->size_bytes, "sandboxes", ids ? json_incref(ids) : json_array());
 }
 
 void engine_volumes(struct engine *engine, struct request *request) {
     json_t *list = json_array();
+    json_t *users = find_users(engine);
     for (const struct named_volume *volume = engine->volumes; volume; volume = volume->next)
-        if (is_visible(&request->caller, volume)) json_array_append_new(list, to_json(engine, &volume->facts));
+        if (is_visible(&request->caller, volume)) json_array_append_new(list, to_json(&volume->facts, users));
+    json_decref(users);
     answer_ok(engine, request, list);
 }
 
@@ -216,10 +242,12 @@ struct changing {
 
 static void end_change(struct changing *changing, const struct error *error) {
     struct engine *engine = changing->engine;
+    json_t *users = error ? NULL : find_users(engine);
     if (error)
         answer_error(engine, changing->request, error, NULL);
     else
-        answer_ok(engine, changing->request, to_json(engine, &changing->facts));
+        answer_ok(engine, changing->request, to_json(&changing->facts, users));
+    json_decref(users);
     free(changing);
     engine_part_closed(engine);
 }
