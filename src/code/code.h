@@ -259,6 +259,7 @@ struct kept_states {
 };
 
 /* Takes the answer to snapshot_states. */
+enum { STATES_MAX_BYTES = 16 << 20 }; /* the size of a node's frame */
 void states_take(struct kept_states *states, const struct term *snapshot);
 /* Keeps no states, for this reason. */
 void states_none(struct kept_states *states, const struct error *why);

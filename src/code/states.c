@@ -4,7 +4,6 @@
 #include <string.h>
 
 enum {
-    STATES_MAX_BYTES = 16 << 20, /* the size of a node's frame */
     LOST_LISTED_MAX = 256,
     PLACE_MAX_BYTES = 1024,
     PLACE_NAMES_MAX = 32,

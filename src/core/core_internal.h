@@ -141,9 +141,10 @@ struct engine {
     struct build_shelf builds;
     struct settled_builds settled;
     struct oneshots oneshots;
-    unsigned asking;              /* nodes, what code they run */
-    unsigned listings;            /* under way */
-    struct reload_job *with_room; /* reloads that hold BEAM files in memory; see reload_room.c */
+    unsigned asking;                 /* nodes, what code they run */
+    unsigned listings;               /* under way */
+    struct reload_job *with_room;    /* reloads that hold BEAM files in memory; see reload_room.c */
+    struct states_room *with_states; /* restarts that hold states in memory; see states_room.c */
     struct loop_turns lists;
     struct back_to_back evals;
 

@@ -4,6 +4,7 @@
 #include "core/queue.h"
 #include "core/reload/reload.h"
 #include "core/sandbox/sandbox.h"
+#include "core/sandbox/states_room.h"
 #include "core/sandbox/tree.h"
 #include "core/toolchains/own.h"
 
@@ -17,6 +18,7 @@ struct restart_job {
     struct job job;
     struct steps steps;
     uint64_t call_id; /* while the old tree's states are asked for */
+    struct states_room room;
     struct kept_states states;
 };
 
@@ -112,6 +114,7 @@ static void on_states_taken(void *data, void *made, const struct term *reason, c
                   error ? error->detail : "no memory for them");
         states_none(&restart->states, &why);
     }
+    states_room_settle(&restart->room, restart->states.list.capacity);
     step_done(&restart->steps, NULL);
 }
 
@@ -132,25 +135,44 @@ static void ask_states(struct restart_job *restart) {
                                           &as_states, on_states_taken, restart);
 }
 
+/* False: there are none, and the restart goes on without. */
+static bool has_states(struct restart_job *restart) {
+    const char *why = why_fresh(restart->job.sandbox);
+    struct error error;
+    if (!why) return true;
+    error_set(&error, E_CONFLICT, "%s", why);
+    states_none(&restart->states, &error);
+    return false;
+}
+
+/* Its VM may have ended while it waited. */
+static void on_room(void *data) {
+    struct restart_job *restart = data;
+    if (has_states(restart)) {
+        ask_states(restart);
+        return;
+    }
+    states_room_give(&restart->room);
+    step_done(&restart->steps, NULL);
+}
+
 static void take_states(void *job) {
     struct restart_job *restart = job;
     struct sandbox *sandbox = restart->job.sandbox;
-    struct error error;
     uv_timer_stop(&sandbox->restarts.backoff); /* it may have ended meanwhile, by itself */
     if (sandbox->status == STATUS_RUNNING) sandbox_set_status(sandbox, STATUS_STOPPING, "restart");
-    const char *why = why_fresh(sandbox);
-    if (why) {
-        error_set(&error, E_CONFLICT, "%s", why);
-        states_none(&restart->states, &error);
+    if (has_states(restart))
+        states_room_take(sandbox->engine, &restart->room, sandbox->owner, on_room, restart);
+    else
         step_done(&restart->steps, NULL);
-        return;
-    }
-    ask_states(restart);
 }
 
 static void abort_taking(void *job) {
     struct restart_job *restart = job;
-    node_cancel(restart->job.sandbox->node, restart->call_id);
+    if (restart->room.is_waiting)
+        states_room_give(&restart->room);
+    else
+        node_cancel(restart->job.sandbox->node, restart->call_id);
     step_aborted(&restart->steps);
 }
 
@@ -328,6 +350,7 @@ static void end_restart(void *job) {
         answer_error(sandbox->engine, restart->job.request, error, NULL);
     sandbox->tree.states = NULL;
     states_free(&restart->states);
+    states_room_give(&restart->room);
     job_finish(&restart->job);
 }
 
