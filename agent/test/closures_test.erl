@@ -4,7 +4,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([kept_test/0]).
+-export([kept_long_test/0]).
 
 %% Places for a closure: where the search finds it, how it gets there, how it is called there, and
 %% how it is forgotten. `F` is the closure, `keeper` the module that keeps it.
@@ -25,7 +25,7 @@
     {runs, "keeper:start_running(F)", "keeper:call_plain()", "keeper:stop()"}
 ]).
 
-kept_test() ->
+kept_long_test() ->
     Vm = started(),
     [{maker, Beam}] = maker(1),
     {ok, {maker, Md5}} = beam_lib:md5(Beam),

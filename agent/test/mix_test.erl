@@ -120,7 +120,7 @@ environment_long_test() ->
 
 %% A module that a function makes belongs to the file whose compilation called it, in whatever order
 %% and number of rounds files are compiled.
-made_modules_test() ->
+made_modules_long_test() ->
     Files = [
         {"mix.exs", mix("types", "[]")},
         {"lib/a_first.ex", "defmodule AFirst do\n  def types, do: Types.Default\nend\n"},

@@ -95,7 +95,7 @@ template_long_test() ->
     ?assertMatch(#{runtime := #{file := <<"releases/0.1.0/sys.config.src">>}}, binary_to_term(Config)),
     ?assert(has("was made with OTP 111 and runs on OTP " ++ erlang:system_info(otp_release), messages(warnings, #{warnings => Warnings}))).
 
-broken_test() ->
+broken_long_test() ->
     Broken = fun(Changes, Text) ->
         Names = [Name || {Name, _} <- Changes],
         Kept = [File || {Name, _} = File <- lists:flatten(release()), not lists:member(Name, Names)],

@@ -1,5 +1,6 @@
 /* A project that takes its compiler node over: from then on every answer is the project's own. Few bytes of it must not
    become much in the daemon. */
+#include "cases.h"
 #include "support.h"
 
 #include <limits.h>
@@ -117,7 +118,7 @@ static void paths_are_bounded(void **state) {
 }
 
 static int open_world(void **state) {
-    *state = world_open("warm-nodes = 0\n");
+    *state = world_open(NULL);
     return 0;
 }
 
@@ -127,11 +128,11 @@ static int close_world(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(warnings_are_bounded),
-        cmocka_unit_test(names_are_bounded),
-        cmocka_unit_test(paths_lead_nowhere_else),
-        cmocka_unit_test(paths_are_bounded),
+    const struct test_case cases[] = {
+        CASE(warnings_are_bounded),
+        CASE(names_are_bounded),
+        CASE(paths_lead_nowhere_else),
+        LONG_CASE(paths_are_bounded),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cases_run(cases, ARRAY_SIZE(cases), open_world, close_world);
 }

@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <signal.h>
 
+#include "cases.h"
 #include "processes.h"
 #include "support.h"
 
@@ -490,22 +491,22 @@ static void a_vm_has_a_scheduler_for_each_core_it_may_use(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stats_tell_what_is_used),
-        cmocka_unit_test(top_tells_who_uses_most),
-        cmocka_unit_test(nearness_to_a_limit_is_an_event),
-        cmocka_unit_test(unread_data_is_held_at_the_limit),
-        cmocka_unit_test(limits_are_changed_while_it_runs),
-        cmocka_unit_test(what_a_limit_killed_is_told),
-        cmocka_unit_test(a_vm_has_a_scheduler_for_each_core_it_may_use),
-        cmocka_unit_test(each_limit_holds_under_attack),
-        cmocka_unit_test(what_the_kernel_holds_is_an_error_inside),
-        cmocka_unit_test(files_are_counted_wherever_they_are_empty),
-        cmocka_unit_test(what_is_only_refused_is_acted_on),
-        cmocka_unit_test(a_bomb_of_programs_is_throttled_whatever_the_policy),
-        cmocka_unit_test(a_sandbox_is_destroyed_where_the_policy_says_so),
-        cmocka_unit_test(a_policy_decides_what_happens),
-        cmocka_unit_test(a_new_vm_follows_where_the_policy_says_so),
+    const struct test_case cases[] = {
+        CASE(stats_tell_what_is_used),
+        CASE(top_tells_who_uses_most),
+        CASE(nearness_to_a_limit_is_an_event),
+        CASE(unread_data_is_held_at_the_limit),
+        CASE(limits_are_changed_while_it_runs),
+        CASE(what_a_limit_killed_is_told),
+        LONG_CASE(a_vm_has_a_scheduler_for_each_core_it_may_use),
+        CASE(each_limit_holds_under_attack),
+        CASE(what_the_kernel_holds_is_an_error_inside),
+        CASE(files_are_counted_wherever_they_are_empty),
+        CASE(what_is_only_refused_is_acted_on),
+        CASE(a_bomb_of_programs_is_throttled_whatever_the_policy),
+        CASE(a_sandbox_is_destroyed_where_the_policy_says_so),
+        CASE(a_policy_decides_what_happens),
+        LONG_CASE(a_new_vm_follows_where_the_policy_says_so),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cases_run(cases, ARRAY_SIZE(cases), open_world, close_world);
 }

@@ -22,7 +22,7 @@ enum {
 };
 
 #define SETTINGS                                                                                                       \
-    "spare-compilers = 0\nwarm-nodes = 0\n[quota user 65534]\nsandboxes = %d\nmemory = 1G\ncompilers = %d\ndisk = "    \
+    "spare-compilers = 0\n[quota user 65534]\nsandboxes = %d\nmemory = 1G\ncompilers = %d\ndisk = "                    \
     "64M\nlog = 64K\n"                                                                                                 \
     "[access low]\nusers = root\n"
 

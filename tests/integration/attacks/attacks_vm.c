@@ -232,6 +232,7 @@ static const struct attack on_channel[] = {
      .wall = "daemon: bounds",
      .code = "attack_vm:frame_header(16#7fffffff)",
      .fate = DIES,
+     .is_long = true,
      .seen_kind = "violation",
      .seen_value = "protocol_violation",
      .cause = "a frame of 2147483647 bytes"},

@@ -63,6 +63,13 @@ static char *check_lives(const struct trial *trial) {
     return string_print("does not answer any more: %s; its last error: %s", answer, error);
 }
 
+/* The row before may have reached a limit a moment ago, which a reason tells first. */
+static const char *skip_blame(const char *reason) {
+    static const char blame_end[] = "gives it more; ";
+    const char *end = reason && string_starts(reason, "its limit on ") ? strstr(reason, blame_end) : NULL;
+    return end ? end + strlen(blame_end) : reason;
+}
+
 /* Ended, with the cause where one is to be known. */
 static char *check_died(const struct trial *trial) {
     struct world *world = trial->scene->world;
@@ -70,7 +77,7 @@ static char *check_died(const struct trial *trial) {
     bool halts = trial->attack->cause == NULL;
     json_t *event = world_find_event(world, trial->since, &ends[halts], WORLD_DEADLINE_MS);
     json_t *data = json_object_get(event, "data");
-    const char *reason = json_string_value(json_object_get(data, "reason"));
+    const char *reason = skip_blame(json_string_value(json_object_get(data, "reason")));
     char *failure = NULL;
     if (!event)
         failure = string_print("it did not become %s", ends[halts].value);

@@ -377,7 +377,7 @@ static void a_sandbox_gets_its_profile_anew_by_a_restart(void **state) {
 }
 
 static int open_world(void **state) {
-    *state = world_open("warm-nodes = 0\n");
+    *state = world_open(NULL);
     return 0;
 }
 

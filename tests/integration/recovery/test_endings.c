@@ -1,6 +1,7 @@
 /* Virtual machines that end, by force or by themselves, and what becomes of their sandboxes. */
 #include <signal.h>
 
+#include "cases.h"
 #include "processes.h"
 #include "support.h"
 
@@ -203,13 +204,13 @@ static void any_end_is_followed_by_a_start(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_vm_killed_from_outside_is_an_error),
-        cmocka_unit_test(many_processes_in_an_idle_vm_are_noticed),
-        cmocka_unit_test(a_normal_end_is_no_error),
-        cmocka_unit_test(a_death_in_the_first_second_is_a_failed_create),
-        cmocka_unit_test(failures_are_restarted_so_often),
-        cmocka_unit_test(any_end_is_followed_by_a_start),
+    const struct test_case cases[] = {
+        CASE(a_vm_killed_from_outside_is_an_error),
+        CASE(many_processes_in_an_idle_vm_are_noticed),
+        CASE(a_normal_end_is_no_error),
+        LONG_CASE(a_death_in_the_first_second_is_a_failed_create),
+        CASE(failures_are_restarted_so_often),
+        LONG_CASE(any_end_is_followed_by_a_start),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cases_run(cases, ARRAY_SIZE(cases), open_world, close_world);
 }

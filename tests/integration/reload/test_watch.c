@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "processes.h"
 #include "tally.h"
 #include "watch_stress.h"
@@ -281,11 +282,10 @@ static void through_everything_that_can_happen(void **state) {
 
 /* A pattern of names, as an argument, chooses among them. */
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_saved_runs),
-                                       cmocka_unit_test(saves_migrate_what_they_change)};
+    const struct test_case cases[] = {CASE(what_is_saved_runs), LONG_CASE(saves_migrate_what_they_change)};
     const struct CMUnitTest at_length[] = {cmocka_unit_test(through_everything_that_can_happen),
                                            cmocka_unit_test(many_saves_at_once)};
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return getenv("WATCH_AT_LENGTH") ? cmocka_run_group_tests(at_length, NULL, NULL)
-                                     : cmocka_run_group_tests(tests, NULL, NULL);
+                                     : cases_run(cases, ARRAY_SIZE(cases), NULL, NULL);
 }

@@ -141,7 +141,7 @@ static void a_task_of_mix_runs_on_the_build(void **state) {
 }
 
 static int open_world(void **state) {
-    *state = world_open("warm-nodes = 0\n");
+    *state = world_open(NULL);
     return 0;
 }
 

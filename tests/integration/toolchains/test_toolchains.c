@@ -360,7 +360,7 @@ static int open_all(void **state) {
                          folder, COMPILED, folder, USER, folder),
                      0);
     snprintf(settings, sizeof settings,
-             "spare-compilers = 0\nwarm-nodes = 0\ntoolchain = second\n[toolchain second]\notp = %s/second\n[toolchain "
+             "spare-compilers = 0\ntoolchain = second\n[toolchain second]\notp = %s/second\n[toolchain "
              "open]\n"
              "otp = %s/open\n[toolchain absent]\nroot = %s/absent\n[toolchain covered]\notp = /tmp\n"
              "[toolchain lacking]\notp = %s/lacking\n",
