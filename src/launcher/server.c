@@ -48,6 +48,7 @@ void server_drop_link(struct launcher *launcher) {
     launcher_unwatch(launcher, launcher->server.link_fd);
     launcher->server.link_fd = fd_close(launcher->server.link_fd);
     project_release_all(launcher);
+    volumes_call_off(launcher);
     /* The next daemon is told what is frozen now. */
     for (size_t i = 0; i < launcher->nodes.end; i++)
         if (launcher->nodes.items[i].used) freezing_call_off(launcher, &launcher->nodes.items[i]);

@@ -49,6 +49,8 @@ struct volumes {
 void volumes_init(struct volumes *volumes);
 /* Open or make the folder; images that were not finished are removed. */
 int volumes_open(struct launcher *launcher, struct error *reterr);
+/* The daemon that asked has gone: of a volume that is made later the next one would not know. */
+void volumes_call_off(struct launcher *launcher);
 void volumes_close(struct launcher *launcher);
 bool volumes_are_possible(void);
 
