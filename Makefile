@@ -3,7 +3,7 @@ BUILD ?= build
 # Tests of what has threads. The launcher has none, and a sanitizer's own thread keeps it from entering namespaces.
 THREADED = api audit cli client compile core daemon/log_file loop node store watch webhook
 
-.PHONY: all docs bootstrap setup demo test check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-ports bench-siege test-frozen test-compile-large test-packages test-distros compat test-rebar3 test-toolchains cross-arm64 test-vm install deb clean help format
+.PHONY: all docs bootstrap setup demo test test-long check asan tsan stress fuzz bench bench-memory cost soak bench-beam bench-compile bench-watch bench-reload bench-limits bench-ports bench-siege test-frozen test-compile-large test-packages test-distros compat test-rebar3 test-toolchains cross-arm64 test-vm install deb clean help format
 
 all: setup ## build everything
 	@ninja -C $(BUILD) --quiet
@@ -17,8 +17,11 @@ setup: bootstrap
 demo: all ## tell the story in a few seconds, on the real programs
 	@$(BUILD)/bin/sandbox demo
 
-test: all ## build and run every test
+test: all ## build and run the tests, in half a minute; what boots many VMs is left to test-long
 	@tools/test.sh $(BUILD)
+
+test-long: all ## every test, with the cases that `make test` leaves out: before an issue is resolved
+	@TESTS_AT_LENGTH=1 tools/test.sh $(BUILD)
 
 check: all ## formatting, includes and static analysis
 	@tools/check.sh $(BUILD)
@@ -26,7 +29,7 @@ check: all ## formatting, includes and static analysis
 asan: bootstrap ## every test under AddressSanitizer and UBSan
 	@test -f $(BUILD)-asan/build.ninja || meson setup $(BUILD)-asan . -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
 	@ninja -C $(BUILD)-asan --quiet
-	@SLOWNESS=8 tools/test.sh $(BUILD)-asan
+	@TESTS_AT_LENGTH=1 SLOWNESS=8 tools/test.sh $(BUILD)-asan
 
 tsan: bootstrap ## what has threads, under ThreadSanitizer
 	@test -f $(BUILD)-tsan/build.ninja || meson setup $(BUILD)-tsan . -Db_sanitize=thread -Db_lundef=false >/dev/null

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Run the tests of a build folder and close with a line that counts them. usage: tools/test.sh BUILD [TEST…] (all)
+# TESTS_AT_LENGTH=1: also the cases that are left to `make test-long`.
 set -u
 build=$1
 shift
@@ -30,6 +31,9 @@ counts=$(jq -rs '
     | map(if .ok + .failed == 0 and .good then .ok = 1 else . end)
     | map(if .failed == 0 and (.good | not) then .failed = 1 else . end)
     | "\(map(.ok) | add) passed, \(map(.failed) | add) failed"' "$log")
+# Programs say how many cases they left to `make test-long`.
+left=$(jq -rs '[.[].stdout // "" | scan("(?:^|\n)left to make test-long: ([0-9]+)") | .[0] | tonumber] | add // 0' "$log")
+[ "$left" = 0 ] || echo "$left cases are left to make test-long"
 echo "tests took $((ended - started)) s"
 echo "$counts"
 exit $status

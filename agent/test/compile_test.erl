@@ -84,7 +84,7 @@ mix_with_everything_test() ->
     ?assertEqual([{colour, green}, {env, dev}, {size, 7}], lists:sort(Config)),
     ?assertMatch(#{file := <<"config/runtime.exs">>, text := <<"import Config", _/binary>>, env := dev}, Runtime).
 
-umbrella_test() ->
+umbrella_long_test() ->
     Child = fun(Name, Deps) ->
         io_lib:format(
             "defmodule ~ts.MixProject do\n"
@@ -155,7 +155,7 @@ folder_test() ->
         [<<"Elixir.Inner">>, <<"Elixir.Top">>, <<"Elixir.Worker">>, <<"helper">>], names(app(<<"my_project">>, Built))
     ).
 
-folder_with_application_test() ->
+folder_with_application_long_test() ->
     Dir = test_dir:write(test_dir:new(), [
         {"a.ex",
             "defmodule A do\n"
@@ -199,7 +199,7 @@ damaged_files_test() ->
     ),
     ?assertMatch(<<"syntax error before: ", _/binary>>, Refused(rebar3, [{"rebar.config", "{deps, [}."}])).
 
-rebar_with_several_apps_test() ->
+rebar_with_several_apps_long_test() ->
     Dir = test_dir:write(test_dir:new(), [
         {"rebar.config", "{erl_opts, [{d, 'ANSWER', 42}, {parse_transform, base_pt}]}.\n{deps, [dep]}.\n"},
         {"config/sys.config", "[{front, [{k, v}]}]."},
@@ -291,7 +291,7 @@ reserved_names_test() ->
     ok = test_dir:write_bytes(filename:join(Ebin, "sbx_agent.beam"), Beam),
     ?assertEqual({<<"sbx_agent.beam">>, Agent}, Refused(ebin, Ebin)).
 
-hints_test() ->
+hints_long_test() ->
     Hint = fun(Kind, Files) ->
         Dir = test_dir:write(test_dir:new(), Files),
         {error, #{errors := [#{message := Message} | _]}} = build:compile(Kind, Dir, nil),
@@ -351,7 +351,7 @@ empty_project_test() ->
     ?assertMatch({error, #{kind := empty_project}}, build:compile(folder, test_dir:new(), nil)).
 
 %% The same node compiles again, and writes only into its scratch folder.
-again_test() ->
+again_long_test() ->
     First = build:example(mix, "counter"),
     {ok, Second} = build:compile(mix, filename:join(build:examples(), "counter"), nil),
     ?assertEqual(First, Second),

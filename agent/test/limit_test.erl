@@ -8,7 +8,7 @@
 %% One node runs all steps, each with a new limit. The endless bomb comes last.
 limited_node_test() -> limited(#{}).
 
-limited_node_of_several_schedulers_test() -> limited(#{schedulers => 4}).
+limited_node_of_several_schedulers_long_test() -> limited(#{schedulers => 4}).
 
 limited(Options) ->
     Vm = vm:start(Options),

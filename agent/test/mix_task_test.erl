@@ -78,7 +78,7 @@ a_task_of_the_project_test() ->
     ?assert(filelib:is_regular(filename:join(Dir, "lib/shop.ex"))).
 
 %% Each application of an umbrella is asked in turn, and nothing is compiled for it.
-an_umbrella_test() ->
+an_umbrella_long_test() ->
     Body =
         "  @recursive true\n  def run(_args) do\n    Mix.Task.run(\"app.start\")\n"
         "    IO.inspect({Mix.Project.config()[:app], Path.basename(File.cwd!())})\n"
@@ -94,7 +94,7 @@ an_umbrella_test() ->
     ?assertEqual({1, <<"{:one, \"one\"}\n{:two, \"two\"}\n** (Mix) enough\n">>}, {Status, Output}).
 
 %% Mix has the words for a task that is none.
-no_such_task_test() ->
+no_such_task_long_test() ->
     Files = [{"mix.exs", mix("Bare.MixProject", ", app: :bare")}, {"lib/bare.ex", "defmodule Bare do\nend\n"}],
     {Status, Output, _Dir, _Home} = run(Files, [<<"bare.try">>], #{}),
     ?assertEqual({1, <<"** (Mix) The task \"bare.try\" could not be found\n">>}, {Status, Output}).

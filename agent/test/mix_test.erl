@@ -98,7 +98,7 @@ env(Name, #{apps := Apps}) ->
     {ok, {_, [{atoms, Atoms}]}} = beam_lib:chunks(Beam, [atoms]),
     hd([Env || Env <- [dev, prod, staging], lists:keymember(Env, 2, Atoms)]).
 
-environment_test() ->
+environment_long_test() ->
     Dir = project([
         {"mix.exs",
             mix("envy", "[{:only_staging, path: \"only\", only: :staging, env: Mix.env()}]",
@@ -143,7 +143,7 @@ made_modules_test() ->
     ?assertMatch(#{modules := [#{module := <<"Elixir.Types.Default">>}]}, compiler:file(<<"lib/z_default.ex">>, Again)).
 
 %% Compilers that a dependency brings run around ours. What they make is part of the build.
-own_compilers_test() ->
+own_compilers_long_test() ->
     Task =
         "defmodule Mix.Tasks.Compile.Stamp do\n  use Mix.Task.Compiler\n"
         "  def run(_args) do\n"
@@ -182,7 +182,7 @@ own_compilers_test() ->
     ?assertMatch([#{file := <<"lib/stamped.ex">>, message := <<"look here">>, kind := compile}], Errors).
 
 %% Native code is not built here, which is said unless it is there already.
-native_test() ->
+native_long_test() ->
     Files = [
         {"mix.exs", mix("user", "[{:nif, \"~> 1.0\"}]")},
         {"lib/user.ex", module("User")},
@@ -201,12 +201,12 @@ native_test() ->
     ?assertMatch({ok, #{warnings := []}}, build:compile({mix, <<"staging">>}, Dir, nil)).
 
 %% Calls into an optional dependency are no warnings where the library says so.
-excluded_test() ->
+excluded_long_test() ->
     Body = "defmodule Quiet do\n  def x, do: Absent.y()\nend\n",
     Dir = project([{"mix.exs", mix("quiet", "[]", ", xref: [exclude: [Absent]]")}, {"lib/quiet.ex", Body}]),
     {ok, #{warnings := []}} = build:compile(mix, Dir, nil).
 
-refused_test() ->
+refused_long_test() ->
     Fails = fun(Files) ->
         {error, #{errors := Errors}} = build:compile(mix, project([{"lib/m.ex", module("M")} | Files]), nil),
         Errors
@@ -232,7 +232,7 @@ refused_test() ->
     ?assertEqual({<<"deps/bad/mix.exs">>, 3}, {File, Line}).
 
 %% Members of an umbrella find each other, and have the umbrella's environment.
-umbrella_test() ->
+umbrella_long_test() ->
     Member = fun(Name, Deps) ->
         mix(Name, Deps, ", build_path: \"../../_build\", deps_path: \"../../deps\", lockfile: \"../../mix.lock\"")
     end,

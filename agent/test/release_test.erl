@@ -87,7 +87,7 @@ release_test() ->
     ?assert(has("the config provider Vault of the release is not run", Warnings)).
 
 %% relx leaves variables to the start; a release of another OTP says so.
-template_test() ->
+template_long_test() ->
     Without = [File || {Name, _} = File <- lists:flatten(release()), filename:basename(Name) =/= "runtime.exs"],
     Dir = write([Without, {"releases/0.1.0/sys.config.src", "[{shop, [{port, ${PORT}}]}]."}]),
     test_dir:write(Dir, [{"releases/0.1.0/shop.rel", rel("99.1")}]),

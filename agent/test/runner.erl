@@ -1,5 +1,5 @@
-%%% Runs every test of the given modules, a few at a time, each in a process of its own with a
-%%% deadline.
+%%% Runs the tests of the given modules, a few at a time, each in a process of its own with a
+%%% deadline. Those whose names end in _long_test are left to `make test-long`.
 -module(runner).
 
 -export([main/1, main/2, steps/2]).
@@ -14,12 +14,14 @@ main(Modules, DeadlineMs) ->
     persistent_term:put(?MODULE, DeadlineMs),
     _ = test_dir:root(), % before there are several who would make it
     ok = build:start(),
-    Tests = [{Module, Name} || Module <- Modules, {Name, 0} <- Module:module_info(exports), is_test(Name)],
+    All = [{Module, Name} || Module <- Modules, {Name, 0} <- Module:module_info(exports), is_test(Name)],
+    {Left, Tests} = lists:partition(fun({_Module, Name}) -> is_left(Name) end, All),
     Results = run(Tests, [], []),
     ok = build:stop(),
     test_dir:remove_all(),
     Failed = [Result || {_, {failed, _}} = Result <- Results],
     io:format("~b passed, ~b failed~n", [length(Results) - length(Failed), length(Failed)]),
+    Left =:= [] orelse io:format("left to make test-long: ~b~n", [length(Left)]),
     erlang:halt(min(1, length(Failed))).
 
 %% Runs the steps of a test that share a node. A failure names its step.
@@ -37,6 +39,9 @@ step(Vm, Step) ->
 
 is_test(Name) ->
     lists:suffix("_test", atom_to_list(Name)).
+
+is_left(Name) ->
+    os:getenv("TESTS_AT_LENGTH") =:= false andalso lists:suffix("_long_test", atom_to_list(Name)).
 
 run([], [], Results) ->
     Results;

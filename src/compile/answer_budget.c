@@ -18,6 +18,7 @@ int budget_take(struct answer_budget *budget, const struct answer_budget *wanted
     if (wanted->warnings.count > budget->warnings.count || wanted->warnings.bytes > budget->warnings.bytes)
         return error_set(reterr, E_TOO_LARGE, "the project has more than %d warnings, or %d MiB of them",
                          DIAGNOSTICS_MAX, DIAGNOSTICS_MAX_BYTES >> 20);
+    if (budget->room && room_take(budget->room, wanted->bytes, reterr) < 0) return -E_LIMIT;
     budget->names -= wanted->names;
     budget->bytes -= wanted->bytes;
     budget->warnings.count -= wanted->warnings.count;
@@ -26,6 +27,7 @@ int budget_take(struct answer_budget *budget, const struct answer_budget *wanted
 }
 
 void budget_give(struct answer_budget *budget, struct answer_budget *held) {
+    if (budget->room) room_give(budget->room, held->bytes);
     budget->names += held->names;
     budget->bytes += held->bytes;
     budget->warnings.count += held->warnings.count;

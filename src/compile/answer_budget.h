@@ -3,7 +3,7 @@
 #ifndef COMPILE_ANSWER_BUDGET_H
 #define COMPILE_ANSWER_BUDGET_H
 
-#include "base/base.h"
+#include "compile/room.h"
 
 enum {
     DIAGNOSTICS_MAX = 1000, /* of one kind in a report */
@@ -20,12 +20,13 @@ struct answer_budget { /* what is left, or what something takes */
     size_t bytes;      /* of code and names, with all that is made of them */
     size_t names;
     struct diagnostics_budget warnings;
+    struct room_part *room; /* what is taken counts there too; NULL: nowhere */
 };
 
 extern const struct diagnostics_budget whole_diagnostics_budget;
 extern const struct answer_budget whole_answer_budget; /* of one compilation */
 
-/* E_TOO_LARGE says of what there is too much; nothing is taken then. */
+/* E_TOO_LARGE says of what there is too much, and E_LIMIT that others have it; nothing is taken then. */
 int budget_take(struct answer_budget *budget, const struct answer_budget *wanted, struct error *reterr);
 void budget_give(struct answer_budget *budget, struct answer_budget *held); /* held is empty then */
 

@@ -218,6 +218,7 @@ static int add_module(struct compile_job *job, const struct record *record, stru
     snprintf(path, sizeof path, "%s/ebin/%s.beam", record->app, module->name);
     json_array_append_new(modules, json_string(term_module_name(module->name)));
     json_array_append_new(beam_files, json_string(path));
+    room_give(&job->room, module->beam_size); /* it only moves */
     return file_list_add(&job->list, path, take_ptr(module->beam), module->beam_size, reterr);
 }
 

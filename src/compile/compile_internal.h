@@ -21,6 +21,7 @@ struct file_list {
     struct store_file *files;
     size_t count, capacity;
     size_t total_bytes;
+    struct room_part *room; /* that they are counted in; NULL: in none */
 };
 
 bool is_one_of(const char *name, const char *const *names); /* which end with NULL */

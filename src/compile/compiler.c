@@ -18,9 +18,11 @@ int compiler_open(struct node_host *host, struct store *store, const struct comp
     compiler->settings = *settings;
     compiler->wake = wake;
     compiler->wake_data = data;
-    int result = objects_open(&compiler->objects, host->home, settings->cache_max_bytes, reterr);
+    compiler->room = room_open();
+    int result = compiler->room ? objects_open(&compiler->objects, host->home, settings->cache_max_bytes, reterr)
+                                : error_set(reterr, E_NO_MEMORY, "no memory for the compiler");
     if (result < 0)
-        free(compiler);
+        compiler_free(compiler);
     else
         *ret = compiler;
     return result;
@@ -51,7 +53,9 @@ bool compiler_is_quiet(const struct compiler *compiler) {
 }
 
 struct compiler *compiler_free(struct compiler *compiler) {
-    if (compiler) map_free(&compiler->workspaces);
+    if (!compiler) return NULL;
+    map_free(&compiler->workspaces);
+    room_close(compiler->room);
     free(compiler);
     return NULL;
 }
@@ -227,11 +231,19 @@ static struct workspace *find_workspace(struct compile_job *job) {
     return open_workspace(job->compiler, key);
 }
 
+static void take_part(struct compile_job *job) {
+    const struct quotas *quotas = job->compiler->settings.quotas;
+    uid_t owner = job->request.owner;
+    room_begin(job->compiler->room, &job->room, quotas_principal(quotas, owner), quotas_is_bound(quotas, owner));
+    job->list.room = &job->room;
+}
+
 struct compile_job *compile_start(const struct compile_request *request, compile_done_fn done, void *data) {
     struct compile_job *job = new_or_abort(struct compile_job);
     *job = (struct compile_job){
         .request = *request, .compiler = request->compiler, .done = done, .data = data, .project_fd = -1};
     job->work.data = job;
+    take_part(job);
     open_project(job, request->project);
     job->request.project = NULL;
     if (job->request.memory_bytes == 0) job->request.memory_bytes = worker_default_memory();

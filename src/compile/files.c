@@ -18,14 +18,21 @@ static bool grow(struct file_list *list) {
     return true;
 }
 
-int file_list_add(struct file_list *list, const char *path, void *data, size_t size, struct error *reterr) {
-    char *name = strdup(path);
-    if (!name || list->count >= FILES_MAX || list->total_bytes + size > BUILD_MAX_BYTES || !grow(list)) {
-        free(name);
-        free(data);
+static int make_room(struct file_list *list, size_t size, struct error *reterr) {
+    if (list->count >= FILES_MAX || list->total_bytes + size > BUILD_MAX_BYTES || !grow(list))
         return error_set(reterr, E_TOO_LARGE,
                          "the build has more than %d files or %d MiB, or there is no memory for them", FILES_MAX,
                          BUILD_MAX_BYTES >> 20);
+    return list->room ? room_take(list->room, size, reterr) : 0;
+}
+
+int file_list_add(struct file_list *list, const char *path, void *data, size_t size, struct error *reterr) {
+    char *name = strdup(path);
+    int result = name ? make_room(list, size, reterr) : error_set(reterr, E_NO_MEMORY, "no memory for %s", path);
+    if (result < 0) {
+        free(name);
+        free(data);
+        return result;
     }
     list->files[list->count++] = (struct store_file){.path = name, .data = data, .size = size};
     list->total_bytes += size;

@@ -47,6 +47,7 @@ static void job_free(void *data) {
     for (size_t i = 0; i < job->with_count; i++) fd_close(job->withs[i].fd);
     free(job->withs);
     free(job->round);
+    room_end(&job->room);
     free(job);
 }
 
@@ -169,7 +170,7 @@ struct step {
 
 static void run_step(uv_work_t *work) {
     struct step *step = work->data;
-    step->run(&step->job->work);
+    if (step->job->error.code == E_NONE) step->run(&step->job->work);
 }
 
 static void on_step(uv_work_t *work, int status) {
@@ -218,10 +219,18 @@ static void explain(struct compile_job *job) {
 void job_keep_answer(struct compile_job *job, const struct term *answer) {
     job->answer = answer;
     job->answer_doc = node_keep_answer(job->worker->node);
+    size_t bytes = term_bytes(job->answer_doc);
+    struct error error;
+    if (room_take(&job->room, bytes, &error) < 0)
+        job_fail(job, &error);
+    else
+        job->answer_bytes = bytes;
 }
 
 void job_drop_answer(struct compile_job *job) {
     job->answer_doc = term_free(job->answer_doc);
+    room_give(&job->room, job->answer_bytes);
+    job->answer_bytes = 0;
     job->answer = NULL;
 }
 

@@ -72,6 +72,7 @@ struct compile_job {
     const struct model_app *round_app;
     bool has_waiting;                   /* files of that application that are stale too, but not in the round */
     bool takes_all;                     /* every round has all that is stale */
+    struct room_part room;              /* of the daemon's memory, what it holds */
     struct answer_budget budget;        /* left, for what is known of its files */
     size_t compiled_files, found_files; /* by the node, in the cache */
     json_t *compiled;                   /* names of modules that the node compiled */
@@ -87,7 +88,8 @@ struct compile_job {
     json_t *kept_facts;          /* what its workspace keeps of them; NULL: nothing */
     struct term_doc *answer_doc; /* of the worker's, while a thread makes use of it */
     const struct term *answer;   /* in it */
-    struct error failure;        /* that it tells of */
+    size_t answer_bytes;
+    struct error failure; /* that it tells of */
     char digest[STORE_DIGEST_BYTES];
 };
 
@@ -100,7 +102,8 @@ void job_end(struct compile_job *job);
 void job_work(struct compile_job *job, uv_work_cb work, void (*done)(struct compile_job *job));
 /* A call to the worker, within what is left of the job's time. args is taken over. */
 void job_call(struct compile_job *job, const char *op, struct buf *args, node_reply_fn reply);
-/* Keep the answer at hand for a step on a thread, which drops it. */
+/* Keep the answer at hand for a step on a thread, which drops it. Without room for it the job fails, and the step does
+   nothing. */
 void job_keep_answer(struct compile_job *job, const struct term *answer);
 void job_drop_answer(struct compile_job *job);
 /* What every reply begins with: false when it failed, and then the job is ending. */
@@ -121,7 +124,7 @@ int job_check_paths(const struct compile_job *job, const struct name_list *paths
 bool digest_source(const struct compile_job *job, const char *path, uint8_t ret[DIGEST_BYTES]);
 bool has_known_source(const struct record *record); /* else it is compiled every time, and nothing of it is kept */
 /* A module's bytes from the last build. Blocking. */
-int load_beam(const struct compile_job *job, const struct record *record, struct compiled_module *module,
+int load_beam(struct compile_job *job, const struct record *record, struct compiled_module *module,
               struct error *reterr);
 /* The project's files as records, with what is known of each from the last build; then round after round. */
 void rounds_begin(struct compile_job *job);

@@ -86,6 +86,7 @@ static void list_sources(uv_work_t *work) {
     CLEANUP(map_free) struct map by_path = MAP_INIT;
     bool good = true;
     job->budget = whole_answer_budget;
+    job->budget.room = &job->room;
     index_base(job, &base, &by_path);
     for (size_t i = 0; i < model->app_count; i++)
         for (size_t k = 0; good && k < model->apps[i].sources.count; k++)
@@ -103,12 +104,15 @@ static void list_sources(uv_work_t *work) {
 
 /* ---- what the worker must have ---- */
 
-int load_beam(const struct compile_job *job, const struct record *record, struct compiled_module *module,
+int load_beam(struct compile_job *job, const struct record *record, struct compiled_module *module,
               struct error *reterr) {
     char path[PATH_MAX];
     int result =
         string_format(path, sizeof path, reterr, "%s/%s/ebin/%s.beam", job->base_path, record->app, module->name);
-    return result < 0 ? result : file_load(path, PROJECT_FILE_MAX_BYTES, &module->beam, &module->beam_size, reterr);
+    if (result == 0) result = file_load(path, PROJECT_FILE_MAX_BYTES, &module->beam, &module->beam_size, reterr);
+    if (result < 0 || room_take(&job->room, module->beam_size, reterr) == 0) return result;
+    free(take_ptr(module->beam));
+    return -E_LIMIT;
 }
 
 static bool worker_lacks(const struct compile_job *job, const struct record *record,

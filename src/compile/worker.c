@@ -245,6 +245,7 @@ struct worker *worker_take(struct compiler *compiler, const struct worker_needs 
     }
     fit(worker, needs->memory_bytes);
     worker->owner = needs->owner;
+    node_set_owner(worker->node, needs->owner);
     worker->charged_bytes = more;
     worker_take_again(worker, user, data);
     return worker;

@@ -62,6 +62,7 @@ struct compiler {
     void (*wake)(void *data);
     void *wake_data;
     struct objects objects;
+    struct compile_room *room;
     struct map workspaces;
     struct worker *workers;
     struct compile_turn *waiting; /* longest first: their owners have as many under way as they may */

@@ -144,6 +144,7 @@ static void on_link_up(void *data, const struct jail_features *features) {
     engine->host.features = *features;
     engine->link_up = true;
     if (engine->ready) {
+        volumes_learn(engine);
         engine_event(engine, EVENT_LAUNCHER_BACK, NULL, NULL);
         return;
     }

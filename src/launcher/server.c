@@ -15,6 +15,7 @@
 #include "launcher/ports/ports.h"
 #include "launcher/project/project.h"
 #include "launcher/server.h"
+#include "launcher/volumes/volumes.h"
 
 enum { SEND_BUFFER_BYTES = 4 << 20, BACKLOG = 4 };
 

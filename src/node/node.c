@@ -366,6 +366,10 @@ int node_expect(struct node_host *host, const char *name, const char *secret, en
     return open_node(host, kind, name, secret, handler, data, ret, reterr);
 }
 
+void node_set_owner(struct node *node, uid_t owner) {
+    node->owner = owner;
+}
+
 void node_adopted(struct node *node, const struct link_node *info) {
     if (node->state != NODE_SPAWNING) { /* told again by a new launcher, or given up meanwhile */
         fd_close(info->pidfd);

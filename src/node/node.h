@@ -111,6 +111,11 @@ int elf_libraries(const struct elf_tree *tree, const char *const *files, struct 
 /* How long a turn of the loop may be before nodes wait for the next: less than for callers, who wait for answers. */
 enum { NODE_READING_US = 300 };
 
+/* Of all nodes' large frames at once: each may take a hundred megabytes until its answer is made. */
+enum { DECODINGS_MAX = 4 };
+
+struct connection;
+
 struct node_host { /* what all nodes of a daemon share; outlives them */
     uv_loop_t *loop;
     struct launcher_link *link;
@@ -130,8 +135,10 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     struct turns turns;          /* of callers, at the thread pool; host_work.c keeps it */
     const struct principals *principals; /* whose those callers are; NULL: each uid is its own */
     size_t frame_bytes;                  /* of large frames that nodes have begun to send; connection.c keeps it */
+    struct connection *with_room;        /* that these come from; likewise */
     char read_buffer[64 * 1024];         /* the loop reads into one place at a time */
     unsigned decodings;                  /* of large frames, under way */
+    uid_t decoders[DECODINGS_MAX];       /* whose they are */
 };
 
 /* As uv_queue_work, for work whose length a caller decides: what is queued for one caller runs one after the other, so
@@ -212,6 +219,8 @@ int node_start(struct node_host *host, const struct node_spec *spec, const struc
    node_adopted. */
 int node_expect(struct node_host *host, const char *name, const char *secret, enum node_kind kind,
                 const struct node_handler *handler, void *data, struct node **ret, struct error *reterr);
+/* The user whose code runs in it from now on, and with whose other nodes it shares what all nodes share. */
+void node_set_owner(struct node *node, uid_t owner);
 void node_adopted(struct node *node, const struct link_node *info);
 /* The launcher knows nothing of it: it ended while no daemon ran, perhaps with the whole host; `gone` follows. */
 void node_lost(struct node *node, bool host_restarted);

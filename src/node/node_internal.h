@@ -12,10 +12,12 @@ enum {
     COMPILER_FRAME_MAX_BYTES = 64 << 20,
     FRAME_LARGE_BYTES = 128 << 10, /* longer ones of all nodes share a bounded memory */
     FRAMES_BYTES = 256 << 20,      /* it */
-    SEND_MAX_BYTES = 64 << 20,     /* queued to one node */
-    STRANGERS_MAX = 4,             /* connections that have not said hello */
-    STRANGER_READS_MAX = 256,      /* until a hello is whole: single bytes cost a turn each */
-    DIAL_COST_MS = 100,            /* in the long run there is one dial in so much time */
+    FRAMES_COMMON_BYTES =
+        FRAMES_BYTES - FRAMES_BYTES / 4, /* without what is kept for short ones, and for the service */
+    SEND_MAX_BYTES = 64 << 20,           /* queued to one node */
+    STRANGERS_MAX = 4,                   /* connections that have not said hello */
+    STRANGER_READS_MAX = 256,            /* until a hello is whole: single bytes cost a turn each */
+    DIAL_COST_MS = 100,                  /* in the long run there is one dial in so much time */
     DIALS_TOLD_EVERY_MS = 1000,
     DIALS_BURST = 16,
     HELLO_MAX_BYTES = 4096,
@@ -170,6 +172,7 @@ struct node {
     pid_t pid;
     pid_t vm_pid; /* the init's child; 0 until it was looked for */
     uid_t uid;
+    uid_t owner; /* the user whose code runs in it; root while there is none */
     bool frozen;
     struct yielding {
         bool yields;       /* as the launcher said last */

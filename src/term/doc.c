@@ -99,6 +99,10 @@ size_t term_weight(const struct term_doc *doc) {
     return doc->amount.weight;
 }
 
+size_t term_bytes(const struct term_doc *doc) {
+    return doc->size + doc->amount.terms * sizeof(struct term);
+}
+
 struct term_doc *term_free(struct term_doc *doc) {
     if (doc) {
         arena_free(&doc->arena);

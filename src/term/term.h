@@ -109,6 +109,7 @@ const struct term *term_root(const struct term_doc *doc);
 size_t term_count(const struct term_doc *doc); /* as counted for max_terms */
 /* As many plain terms take about as long to print: a float takes as long as dozens, a large integer as thousands. */
 size_t term_weight(const struct term_doc *doc);
+size_t term_bytes(const struct term_doc *doc);    /* of memory, about */
 struct term_doc *term_free(struct term_doc *doc); /* accepts NULL, returns NULL */
 
 static inline void cleanup_term(struct term_doc **doc) {

@@ -117,7 +117,7 @@ static void paths_are_bounded(void **state) {
 }
 
 static int open_world(void **state) {
-    *state = world_open(NULL);
+    *state = world_open("warm-nodes = 0\n");
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "processes.h"
 #include "support.h"
 
@@ -21,7 +22,8 @@ enum {
 };
 
 #define SETTINGS                                                                                                       \
-    "spare-compilers = 0\n[quota user 65534]\nsandboxes = %d\nmemory = 1G\ncompilers = %d\ndisk = 64M\nlog = 64K\n"    \
+    "spare-compilers = 0\nwarm-nodes = 0\n[quota user 65534]\nsandboxes = %d\nmemory = 1G\ncompilers = %d\ndisk = "    \
+    "64M\nlog = 64K\n"                                                                                                 \
     "[access low]\nusers = root\n"
 
 /* ---- as another user ---- */
@@ -472,17 +474,17 @@ static int close_world(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(builds_take_room),
-        cmocka_unit_test(a_user_may_ask_for_so_much),
-        cmocka_unit_test(reloads_take_room),
-        cmocka_unit_test(what_waits_to_be_compiled_is_not_open),
-        cmocka_unit_test(root_is_not_bound),
-        cmocka_unit_test(connections_of_one_user_leave_room),
-        cmocka_unit_test(compilations_wait_their_turn),
-        cmocka_unit_test(what_can_not_be_audited_is_refused),
-        cmocka_unit_test(a_lowered_quota_ends_nothing),
+    const struct test_case cases[] = {
+        CASE(builds_take_room),
+        CASE(a_user_may_ask_for_so_much),
+        LONG_CASE(reloads_take_room),
+        LONG_CASE(what_waits_to_be_compiled_is_not_open),
+        CASE(root_is_not_bound),
+        CASE(connections_of_one_user_leave_room),
+        CASE(compilations_wait_their_turn),
+        CASE(what_can_not_be_audited_is_refused),
+        CASE(a_lowered_quota_ends_nothing),
     };
     if (getuid() != 0) return 77; /* no other user to be */
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cases_run(cases, ARRAY_SIZE(cases), open_world, close_world);
 }

@@ -37,7 +37,7 @@ run_tests() {
         log=$logs/$(basename "${root%/lib/erlang:*}").$program
         result=passed
         # shellcheck disable=SC2046,SC2086 # a program and its argument
-        SANDBOX_SPARE_COMPILERS=0 SANDBOX_WARM_NODES=0 SANDBOX_SETTLE=0ms SANDBOX_TEST_TOOLCHAIN=$root "$build/tests/integration/test_"${program%:*} $(echo "$program:" | cut -d: -f2) >"$log" 2>&1 ||
+        TESTS_AT_LENGTH=1 SANDBOX_SPARE_COMPILERS=0 SANDBOX_WARM_NODES=0 SANDBOX_SETTLE=0ms SANDBOX_TEST_TOOLCHAIN=$root "$build/tests/integration/test_"${program%:*} $(echo "$program:" | cut -d: -f2) >"$log" 2>&1 ||
             result=FAILED
         printf '%-20s %-10s %-16s %-6s %s\n' "$root" "$version" "$program" "$result" "$(grep -c '^\[       OK \]' "$log" || true)"
         [ "$result" = passed ] || { status=1 && grep -E '^\[  FAILED|^ERROR|error:' "$log" | head -n 20 >&2; }

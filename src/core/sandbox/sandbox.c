@@ -346,6 +346,7 @@ int sandbox_restore(struct engine *engine, const struct store_sandbox *row, stru
     if (result == 0 && row->node && row->secret)
         result = node_expect(&engine->host, row->node, row->secret, NODE_APPLICATION, &tree_node_handler, sandbox,
                              &sandbox->node, reterr);
+    if (sandbox->node) node_set_owner(sandbox->node, sandbox->owner);
     if (result < 0) {
         sandbox_remove(sandbox);
     } else {

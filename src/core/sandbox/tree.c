@@ -164,12 +164,17 @@ static int node_of_build(struct sandbox *sandbox, bool may_be_warm, struct error
                : node_start(&engine->host, &spec, &tree_node_handler, sandbox, &sandbox->node, reterr);
 }
 
+static void node_began(struct sandbox *sandbox) {
+    node_set_owner(sandbox->node, sandbox->owner);
+    sandbox->lost_guarantees = node_lost_guarantees(sandbox->node);
+}
+
 static void start_node(struct sandbox *sandbox, bool may_be_warm) {
     struct error error;
     if (node_of_build(sandbox, may_be_warm, &error) < 0)
         start_failed(sandbox, &error);
     else
-        sandbox->lost_guarantees = node_lost_guarantees(sandbox->node);
+        node_began(sandbox);
 }
 
 void tree_start(struct sandbox *sandbox, struct kept_states *states,

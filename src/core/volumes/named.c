@@ -84,21 +84,34 @@ void volumes_make_data(struct sandbox *sandbox, int peer_fd, void (*done)(void *
     link_make_volume(engine->host.link, peer_fd, facts.name, facts.size_bytes, on_data_made, making);
 }
 
+struct removing_data {
+    struct engine *engine;
+    char name[VOLUMES_NAME_BYTES];
+};
+
+/* One that a launcher could not remove any more is removed when the next one is there. */
 static void on_data_removed(void *data, const struct error *error) {
-    (void)data, (void)error; /* one that is left is removed at the next start */
+    struct removing_data *removing = data;
+    struct named_volume **at = find(removing->engine, removing->name);
+    if (*at && (!error || error->code == E_NOT_FOUND)) {
+        quotas_give(removing->engine->config.quotas, (*at)->facts.owner, QUOTA_DISK, (*at)->facts.size_bytes);
+        take_out(at);
+    }
+    engine_part_closed(removing->engine);
+    free(removing);
 }
 
-static void remove_data(struct engine *engine, struct named_volume **at) {
-    const struct link_volume *facts = &(*at)->facts;
-    link_remove_volume(engine->host.link, -1, facts->name, on_data_removed, NULL);
-    quotas_give(engine->config.quotas, facts->owner, QUOTA_DISK, facts->size_bytes);
-    take_out(at);
+static void remove_data(struct engine *engine, const char *name) {
+    struct removing_data *removing = new_or_abort(struct removing_data);
+    *removing = (struct removing_data){.engine = engine};
+    snprintf(removing->name, sizeof removing->name, "%s", name);
+    engine_part_open(engine);
+    link_remove_volume(engine->host.link, -1, removing->name, on_data_removed, removing);
 }
 
 void volumes_remove_data(struct sandbox *sandbox) {
     char name[VOLUMES_NAME_BYTES];
-    struct named_volume **at = volumes_name_data(sandbox, name) ? find(sandbox->engine, name) : NULL;
-    if (at && *at) remove_data(sandbox->engine, at);
+    if (volumes_name_data(sandbox, name)) remove_data(sandbox->engine, name);
 }
 
 /* An object with their names. */
@@ -112,19 +125,16 @@ static json_t *name_all_data(const struct engine *engine) {
     return names;
 }
 
-/* What a daemon that was killed had not removed. */
+/* What a daemon or launcher that was killed had not removed. */
 static void remove_ownerless_data(struct engine *engine) {
-    struct named_volume **at = &engine->volumes;
     json_t *names = name_all_data(engine);
-    while (*at)
-        if (is_private((*at)->facts.name) && !json_object_get(names, (*at)->facts.name))
-            remove_data(engine, at);
-        else
-            at = &(*at)->next;
+    for (const struct named_volume *at = engine->volumes; at; at = at->next)
+        if (is_private(at->facts.name) && !json_object_get(names, at->facts.name))
+            remove_data(engine, at->facts.name);
     json_decref(names);
 }
 
-/* ---- at the start ---- */
+/* ---- whenever there is a launcher ---- */
 
 static void on_listed(void *data, const struct link_volume *volumes, size_t count, const struct error *error) {
     struct engine *engine = data;

@@ -37,7 +37,7 @@ void volumes_sweep(struct engine *engine);
 
 /* ---- named.c ---- */
 
-/* Ask the launcher which there are; from then on the list is kept. */
+/* Ask a launcher that is new which there are, and have what no sandbox has any more removed. The list is kept. */
 void volumes_learn(struct engine *engine);
 /* E_GUARANTEE: /data can't be a volume here. */
 int volumes_check_data(const struct engine *engine, uint64_t size_bytes, struct error *reterr);

@@ -216,10 +216,10 @@ uint64_t volumes_check(struct launcher *launcher, uint64_t now_ms) {
 void volumes_call_off(struct launcher *launcher) {
     for (size_t i = 0; i < JAIL_VOLUMES_MAKING_MAX; i++)
         if (launcher->volumes.making[i].under_way) end(launcher, &launcher->volumes.making[i]);
-    volumes_opening_close(launcher);
 }
 
 void volumes_close(struct launcher *launcher) {
     volumes_call_off(launcher);
+    volumes_opening_close(launcher);
     launcher->volumes.folder_fd = fd_close(launcher->volumes.folder_fd);
 }

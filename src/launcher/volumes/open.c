@@ -27,8 +27,8 @@ struct volume_opening {
 
 /* ---- in a process of its own ---- */
 
-/* It holds the mount until the launcher has let go of it: the last one that does may have to write all that is
-   unwritten. */
+/* It holds the mount until the launcher has let go of it: the last holder may have to write all that is unwritten.
+ */
 static void open_image(const void *data) {
     const struct volume *volume = data;
     struct error error = {0};

@@ -49,8 +49,6 @@ struct volumes {
 void volumes_init(struct volumes *volumes);
 /* Open or make the folder; images that were not finished are removed. */
 int volumes_open(struct launcher *launcher, struct error *reterr);
-/* The daemon that asked has gone: of a volume that is made later the next one would not know. */
-void volumes_call_off(struct launcher *launcher);
 void volumes_close(struct launcher *launcher);
 bool volumes_are_possible(void);
 
@@ -73,6 +71,8 @@ int volume_remove(const struct launcher *launcher, int peer_fd, const char *name
 
 void volume_make(struct launcher *launcher, struct request request, int peer_fd, const char *name, uint64_t size_bytes);
 void volume_made(struct launcher *launcher, size_t index);          /* its helper said something, or ended */
+/* The daemon that asked for them has gone: the next one would not know of them. */
+void volumes_call_off(struct launcher *launcher);
 uint64_t volumes_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */
 
 /* ---- loop.c, in a process of its own ---- */

@@ -34,6 +34,7 @@ struct attack {
     const char *code;    /* Erlang, evaluated inside; {NAME} stands for what the scene calls so */
     const char *answers; /* what the evaluation's text begins with; alternatives are separated by '|'; NULL: anything */
     enum fate fate;
+    bool is_long;           /* tried by `make test-long` alone: another row tries the same wall */
     bool fills;             /* memory until there is none, which takes less time where there is less */
     bool spends;            /* it lives, but has used up what later attacks need that don't end it */
     const char *lives;      /* still_here by the sandbox that lives, in place of the plain word */

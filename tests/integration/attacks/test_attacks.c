@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "attacks.h"
+#include "cases.h"
 
 enum { TABLES_MAX = 7, TESTS_MAX = 128 };
 
@@ -148,6 +149,11 @@ static bool is_wanted(const char *name) {
     return !*stage.names;
 }
 
+/* Rows that are named are run. */
+static bool is_left(const struct attack *attack) {
+    return attack->is_long && !*stage.names && !tests_at_length() && !getenv("ATTACKS_AT_LENGTH");
+}
+
 static int run_group(const struct group *group, char *const *names) {
     struct CMUnitTest tests[TESTS_MAX];
     struct subject subjects[TESTS_MAX];
@@ -156,10 +162,15 @@ static int run_group(const struct group *group, char *const *names) {
     stage.names = names;
     for (size_t i = 0; i < TABLES_MAX && group->tables[i]; i++)
         for (size_t row = 0; row < group->tables[i]->count && count < TESTS_MAX; row++) {
-            if (!is_wanted(group->tables[i]->rows[row].name)) continue;
-            subjects[count] = (struct subject){&stage.scene, &group->tables[i]->rows[row]};
-            tests[count] = (struct CMUnitTest){
-                .name = subjects[count].attack->name, .test_func = run_attack, .initial_state = &subjects[count]};
+            const struct attack *attack = &group->tables[i]->rows[row];
+            if (!is_wanted(attack->name)) continue;
+            if (is_left(attack)) {
+                cases_leave(1);
+                continue;
+            }
+            subjects[count] = (struct subject){&stage.scene, attack};
+            tests[count] =
+                (struct CMUnitTest){.name = attack->name, .test_func = run_attack, .initial_state = &subjects[count]};
             count++;
         }
     if (group->compiles && is_wanted("compile_time"))
@@ -168,7 +179,7 @@ static int run_group(const struct group *group, char *const *names) {
         fprintf(stderr, "no attack has such a name\n");
         return 2;
     }
-    return _cmocka_run_group_tests(group->name, tests, count, open_scene, close_scene);
+    return cases_run_chosen(group->name, tests, count, open_scene, close_scene);
 }
 
 /* ---- the table for people ---- */

@@ -312,5 +312,15 @@ void stock_runs_as_a_release(void **state) {
     json_decref(result);
     assert_text_in(world, "release", "Shop.Till.sell(%Shop.Item{cents: 7})", "121");
     world_destroy(world, "release");
+}
+
+/* ---- the last ---- */
+
+void stock_goes_on(struct world *world) {
+    edit(world, "stock/lib/shop/types.ex", ":time", ":date");
+    json_t *result = world_op(world, "reload", "{s:s}", "id", "stock");
+    build_assert_compiled(json_object_get(result, "compilation"), MODULES("Shop.Types"));
+    json_decref(result);
+    assert_text(world, "Shop.Repo.types()", "[:float, :date]");
     world_destroy(world, "stock");
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "builds.h"
+#include "cases.h"
 #include "processes.h"
 
 /* Every node is a compiler. */
@@ -514,11 +515,11 @@ static int close_world(void **state) {
 /* What takes more nodes than the others is left to `make stress`. All but the second go on with one project, in this
    order: its compiler takes half a second of CPU to boot. */
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mistake_keeps_the_compiler),
-        cmocka_unit_test(a_single_file_keeps_its_compiler),
-        cmocka_unit_test(a_new_service_goes_on_where_the_last_was),
-        cmocka_unit_test(a_killed_compiler_fails_its_project_alone),
+    const struct test_case cases[] = {
+        CASE(a_mistake_keeps_the_compiler),
+        LONG_CASE(a_single_file_keeps_its_compiler),
+        LONG_CASE(a_new_service_goes_on_where_the_last_was),
+        CASE(a_killed_compiler_fails_its_project_alone),
     };
     const struct CMUnitTest at_length[] = {
         cmocka_unit_test(a_spare_that_stays_slow_is_thrown_away),
@@ -533,5 +534,5 @@ int main(void) {
         cmocka_unit_test(old_builds_go_and_what_runs_stays),
     };
     return getenv("COMPILE_AT_LENGTH") ? cmocka_run_group_tests(at_length, open_world, close_world)
-                                       : cmocka_run_group_tests(tests, open_world, close_world);
+                                       : cases_run(cases, ARRAY_SIZE(cases), open_world, close_world);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "builds.h"
+#include "cases.h"
 #include "stock.h"
 
 static const char *text_of(const json_t *object, const char *name) {
@@ -150,7 +151,7 @@ static void harm_stays_with_its_project(void **state) {
     world_file(world, "secret/key.erl", "-module(key).\n-export([x/0]).\nx() -> 'very-secret'.\n");
     for (size_t i = 0; i < ARRAY_SIZE(harms); i++)
         if (harms[i].is_brief || getenv("COMPILE_AT_LENGTH")) check_harm(world, &harms[i]);
-    assert_compiles_core_anew(world, "9");
+    stock_goes_on(world);
     build_assert_no_leftovers(world);
 }
 
@@ -181,17 +182,17 @@ static int close_world(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stock_has_the_modules_that_mix_makes),
-        cmocka_unit_test(stock_starts_as_mix_starts_it),
-        cmocka_unit_test(stock_is_configured_as_in_development),
-        cmocka_unit_test(stock_changes_compile_what_they_must),
-        cmocka_unit_test(stock_has_its_sources_where_they_are_wanted),
-        cmocka_unit_test(stock_runs_as_a_release),
-        cmocka_unit_test(stock_in_its_test_environment_is_another),
-        cmocka_unit_test(a_folder_beside_is_read_when_it_is_handed_over),
-        cmocka_unit_test(harm_stays_with_its_project),
-        cmocka_unit_test(loops_end),
+    const struct test_case cases[] = {
+        CASE(stock_has_the_modules_that_mix_makes),
+        CASE(stock_starts_as_mix_starts_it),
+        CASE(stock_is_configured_as_in_development),
+        CASE(stock_changes_compile_what_they_must),
+        LONG_CASE(stock_has_its_sources_where_they_are_wanted),
+        LONG_CASE(stock_runs_as_a_release),
+        LONG_CASE(stock_in_its_test_environment_is_another),
+        LONG_CASE(a_folder_beside_is_read_when_it_is_handed_over),
+        CASE(harm_stays_with_its_project),
+        CASE(loops_end),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cases_run(cases, ARRAY_SIZE(cases), open_world, close_world);
 }

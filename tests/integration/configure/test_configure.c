@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "cases.h"
 #include "support.h"
 
 #define SECRET "swordfish-7731"
@@ -235,7 +236,8 @@ struct harm {
     const char *said;
 };
 
-enum { BRIEFLY = 3 }; /* as many of these in every run, all of them by `make stress`: each costs a VM */
+/* As many of these in every run, by `make test-long`, and all of them by `make stress`: each costs a VM. */
+enum { BRIEFLY = 1, LONGER = 3 };
 
 static const struct harm harms[] = {
     {"runtime.exs", "import Config\nconfig :shop, key: \"" FILE_SECRET "\n", "runtime.exs:"},
@@ -254,7 +256,8 @@ static const struct harm harms[] = {
 
 static void harm_fails_its_own_create(void **state) {
     struct world *world = *state;
-    size_t count = getenv("COMPILE_AT_LENGTH") ? ARRAY_SIZE(harms) : BRIEFLY;
+    size_t count = getenv("COMPILE_AT_LENGTH") ? ARRAY_SIZE(harms) : tests_at_length() ? LONGER : BRIEFLY;
+    if (count < LONGER) cases_leave(LONGER - count);
     for (size_t i = 0; i < count; i++) {
         json_t *problem =
             world_fails(world, "create", NULL, "{s:s, s:s, s:{s:s}, s:{s:s}}", "id", "harm", "source",
@@ -374,7 +377,7 @@ static void a_sandbox_gets_its_profile_anew_by_a_restart(void **state) {
 }
 
 static int open_world(void **state) {
-    *state = world_open(NULL);
+    *state = world_open("warm-nodes = 0\n");
     return 0;
 }
 
@@ -384,20 +387,20 @@ static int close_world(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_missing_variable_is_named),
-        cmocka_unit_test(everything_is_configured_in_its_order),
-        cmocka_unit_test(what_no_sandbox_can_do_is_turned_off),
-        cmocka_unit_test(another_configuration_is_told_and_applied),
-        cmocka_unit_test(one_that_fails_changes_nothing),
-        cmocka_unit_test(a_save_is_told_and_a_restart_applies_it),
-        cmocka_unit_test(one_that_did_not_start_is_mended_by_a_restart),
-        cmocka_unit_test(one_without_its_source_starts_as_it_is),
-        cmocka_unit_test(harm_fails_its_own_create),
-        cmocka_unit_test(settings_are_read_again),
-        cmocka_unit_test(bad_settings_change_nothing),
-        cmocka_unit_test(a_sandbox_gets_its_profile_anew_by_a_restart),
-        cmocka_unit_test(nothing_shows_a_value),
+    const struct test_case cases[] = {
+        CASE(a_missing_variable_is_named),
+        CASE(everything_is_configured_in_its_order),
+        CASE(what_no_sandbox_can_do_is_turned_off),
+        CASE(another_configuration_is_told_and_applied),
+        CASE(one_that_fails_changes_nothing),
+        CASE(a_save_is_told_and_a_restart_applies_it),
+        LONG_CASE(one_that_did_not_start_is_mended_by_a_restart),
+        LONG_CASE(one_without_its_source_starts_as_it_is),
+        CASE(harm_fails_its_own_create),
+        CASE(settings_are_read_again),
+        CASE(bad_settings_change_nothing),
+        LONG_CASE(a_sandbox_gets_its_profile_anew_by_a_restart),
+        CASE(nothing_shows_a_value),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cases_run(cases, ARRAY_SIZE(cases), open_world, close_world);
 }

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "processes.h"
 #include "support.h"
 
@@ -490,17 +491,17 @@ static void what_went_through_is_told(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_port_is_reached),
-        cmocka_unit_test(a_taken_port_changes_nothing),
-        cmocka_unit_test(datagrams_are_answered),
-        cmocka_unit_test(one_service_is_reached_and_no_other),
-        cmocka_unit_test(high_says_that_it_has_a_network),
-        cmocka_unit_test(a_port_is_taken_as_its_caller),
-        cmocka_unit_test(a_service_sees_the_caller),
-        cmocka_unit_test(a_connection_is_not_stretched),
-        cmocka_unit_test(connections_outlive_daemon_and_launcher),
-        cmocka_unit_test(what_went_through_is_told),
+    const struct test_case cases[] = {
+        CASE(a_port_is_reached),
+        LONG_CASE(a_taken_port_changes_nothing),
+        LONG_CASE(datagrams_are_answered),
+        CASE(one_service_is_reached_and_no_other),
+        LONG_CASE(high_says_that_it_has_a_network),
+        CASE(a_port_is_taken_as_its_caller),
+        CASE(a_service_sees_the_caller),
+        CASE(a_connection_is_not_stretched),
+        LONG_CASE(connections_outlive_daemon_and_launcher),
+        LONG_CASE(what_went_through_is_told),
     };
-    return cmocka_run_group_tests(tests, open_scene, close_scene);
+    return cases_run(cases, ARRAY_SIZE(cases), open_scene, close_scene);
 }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "support.h"
 
 enum { OUTPUT_BYTES = 64 << 10 };
@@ -79,6 +80,10 @@ static void an_erlang_file_runs_its_main(void **state) {
 static void an_escript_is_its_own_program(void **state) {
     struct world *world = *state;
     expect(world, "echo Ann | $RUN %s one -- --two 2>&1", ESCRIPT, "name? [\"one\",\"--two\"] {ok,3} \"Ann\\n\"\n", 9);
+}
+
+static void an_escript_of_text_is_too(void **state) {
+    struct world *world = *state;
     const char *script = world_file(world, "greet",
                                     "#!/usr/bin/env escript\n%%! -sname x\n"
                                     "main([Name]) -> io:format(\"hi ~s~n\", [Name]), error(failed).\n");
@@ -136,7 +141,7 @@ static void a_task_of_mix_runs_on_the_build(void **state) {
 }
 
 static int open_world(void **state) {
-    *state = world_open(NULL);
+    *state = world_open("warm-nodes = 0\n");
     return 0;
 }
 
@@ -146,11 +151,12 @@ static int close_world(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_script_is_its_own_program),       cmocka_unit_test(a_script_that_raises_exits_with_1),
-        cmocka_unit_test(the_input_may_be_the_script),       cmocka_unit_test(an_erlang_file_runs_its_main),
-        cmocka_unit_test(an_interrupted_one_exits_with_130), cmocka_unit_test(what_is_no_program_is_refused),
-        cmocka_unit_test(a_task_of_mix_runs_on_the_build),   cmocka_unit_test(an_escript_is_its_own_program),
+    const struct test_case cases[] = {
+        CASE(a_script_is_its_own_program),          LONG_CASE(a_script_that_raises_exits_with_1),
+        LONG_CASE(the_input_may_be_the_script),     LONG_CASE(an_erlang_file_runs_its_main),
+        CASE(an_interrupted_one_exits_with_130),    CASE(what_is_no_program_is_refused),
+        LONG_CASE(a_task_of_mix_runs_on_the_build), CASE(an_escript_is_its_own_program),
+        LONG_CASE(an_escript_of_text_is_too),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cases_run(cases, ARRAY_SIZE(cases), open_world, close_world);
 }

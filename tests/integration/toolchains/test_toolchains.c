@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "processes.h"
 #include "support.h"
 
@@ -359,7 +360,8 @@ static int open_all(void **state) {
                          folder, COMPILED, folder, USER, folder),
                      0);
     snprintf(settings, sizeof settings,
-             "spare-compilers = 0\ntoolchain = second\n[toolchain second]\notp = %s/second\n[toolchain open]\n"
+             "spare-compilers = 0\nwarm-nodes = 0\ntoolchain = second\n[toolchain second]\notp = %s/second\n[toolchain "
+             "open]\n"
              "otp = %s/open\n[toolchain absent]\nroot = %s/absent\n[toolchain covered]\notp = /tmp\n"
              "[toolchain lacking]\notp = %s/lacking\n",
              folder, folder, folder, folder);
@@ -374,19 +376,19 @@ static int close_all(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_user_sees_what_is_wrong_with_each),
-        cmocka_unit_test(a_library_that_phones_home_reaches_none),
-        cmocka_unit_test(others_see_none_of_it),
-        cmocka_unit_test(a_vm_can_not_say_much),
-        cmocka_unit_test(a_boot_file_goes_with_its_toolchain),
-        cmocka_unit_test(a_user_has_one_probe_at_a_time),
-        cmocka_unit_test(what_an_earlier_daemon_left_goes),
-        cmocka_unit_test(sandboxes_of_several_run_side_by_side),
-        cmocka_unit_test(a_broken_one_says_what_is_wrong_when_it_is_used),
-        cmocka_unit_test(a_file_that_names_an_unlisted_one_is_a_warning),
-        cmocka_unit_test(one_that_is_removed_goes_on_until_its_restart),
-        cmocka_unit_test(the_operators_that_is_removed_goes_on_until_its_restart),
+    const struct test_case cases[] = {
+        CASE(a_user_sees_what_is_wrong_with_each),
+        CASE(a_library_that_phones_home_reaches_none),
+        CASE(others_see_none_of_it),
+        LONG_CASE(a_vm_can_not_say_much),
+        LONG_CASE(a_boot_file_goes_with_its_toolchain),
+        LONG_CASE(a_user_has_one_probe_at_a_time),
+        LONG_CASE(what_an_earlier_daemon_left_goes),
+        CASE(sandboxes_of_several_run_side_by_side),
+        CASE(a_broken_one_says_what_is_wrong_when_it_is_used),
+        LONG_CASE(a_file_that_names_an_unlisted_one_is_a_warning),
+        LONG_CASE(one_that_is_removed_goes_on_until_its_restart),
+        LONG_CASE(the_operators_that_is_removed_goes_on_until_its_restart),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return cases_run(cases, ARRAY_SIZE(cases), open_all, close_all);
 }

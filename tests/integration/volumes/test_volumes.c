@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cases.h"
 #include "leftovers.h"
 #include "processes.h"
 
@@ -15,7 +16,7 @@ static struct world *world;
 
 static int open_world(void **state) {
     (void)state;
-    world = world_open(NULL);
+    world = world_open("warm-nodes = 1\n"); /* some sandboxes get the one that waits */
     return 0;
 }
 
@@ -486,25 +487,25 @@ static void nothing_is_left_of_permissions(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sandbox_writes_to_its_owners_folder),
-        cmocka_unit_test(what_is_to_be_read_is_read_only),
-        cmocka_unit_test(a_program_runs_where_the_profile_allows_programs),
-        cmocka_unit_test(bad_input_is_refused),
-        cmocka_unit_test(a_folder_that_became_a_link_stops_a_restart),
-        cmocka_unit_test(a_volume_outlives_its_sandboxes),
-        cmocka_unit_test(a_full_volume_hurts_nothing_else),
-        cmocka_unit_test(a_damaged_image_is_told),
-        cmocka_unit_test(bad_volumes_are_refused),
-        cmocka_unit_test(images_are_out_of_the_daemons_reach),
-        cmocka_unit_test(own_data_outlives_restarts_and_ends_with_its_sandbox),
-        cmocka_unit_test(files_are_copied_both_ways),
-        cmocka_unit_test(a_hostile_sandbox_copies_nothing_else),
-        cmocka_unit_test(volumes_outlive_the_service),
-        cmocka_unit_test(a_volume_that_was_cut_short_is_whole_or_gone),
-        cmocka_unit_test(a_create_that_was_cut_short_leaves_no_data),
-        cmocka_unit_test(many_leave_nothing),
-        cmocka_unit_test(nothing_is_left_of_permissions),
+    const struct test_case cases[] = {
+        CASE(a_sandbox_writes_to_its_owners_folder),
+        CASE(what_is_to_be_read_is_read_only),
+        LONG_CASE(a_program_runs_where_the_profile_allows_programs),
+        CASE(bad_input_is_refused),
+        CASE(a_folder_that_became_a_link_stops_a_restart),
+        CASE(a_volume_outlives_its_sandboxes),
+        CASE(a_full_volume_hurts_nothing_else),
+        CASE(a_damaged_image_is_told),
+        CASE(bad_volumes_are_refused),
+        CASE(images_are_out_of_the_daemons_reach),
+        LONG_CASE(own_data_outlives_restarts_and_ends_with_its_sandbox),
+        LONG_CASE(files_are_copied_both_ways),
+        CASE(a_hostile_sandbox_copies_nothing_else),
+        LONG_CASE(volumes_outlive_the_service),
+        LONG_CASE(a_volume_that_was_cut_short_is_whole_or_gone),
+        LONG_CASE(a_create_that_was_cut_short_leaves_no_data),
+        LONG_CASE(many_leave_nothing),
+        CASE(nothing_is_left_of_permissions),
     };
-    return cmocka_run_group_tests(tests, open_world, close_world);
+    return cases_run(cases, ARRAY_SIZE(cases), open_world, close_world);
 }

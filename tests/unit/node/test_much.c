@@ -101,6 +101,38 @@ static void test_large_frames_share_a_bounded_memory(void **state) {
     stage->host.frame_bytes = 0;
 }
 
+static bool has_room(const struct node *node) {
+    return node->channel.agent && !node->channel.lacks_room;
+}
+
+/* Nodes that begin frames and are frozen keep their room for as long as their user likes. */
+static void test_a_users_frames_leave_room_for_others(void **state) {
+    enum { OWNER = 1001, OTHER = 1002, NODES = 7, SIZE = FRAME_MAX_BYTES - FRAME_HEADER_BYTES };
+    struct stage *stage = *state;
+    struct node *nodes[NODES];
+    int agents[NODES];
+    uint8_t begin[FRAME_HEADER_BYTES + 1] = {SIZE >> 24, SIZE >> 16 & 0xff, SIZE >> 8 & 0xff, SIZE & 0xff, 131};
+    size_t held = 0;
+    for (size_t i = 0; i < NODES; i++) {
+        nodes[i] = stage_start_ready(stage, &agents[i]);
+        node_set_owner(nodes[i], i < NODES - 1 ? OWNER : OTHER);
+    }
+    for (size_t i = 0; i < NODES - 1; i++) {
+        agent_send_bytes(agents[i], begin, sizeof begin);
+        RUN_UNTIL(stage, nodes[i]->channel.lacks_room || stage->host.frame_bytes == (held + 1) * SIZE);
+        held += has_room(nodes[i]);
+    }
+    assert_int_equal(held, 4);
+    agent_send_bytes(agents[NODES - 1], begin, sizeof begin);
+    RUN_UNTIL(stage, stage->host.frame_bytes == (held + 1) * SIZE);
+    assert_true(has_room(nodes[NODES - 1]));
+    for (size_t i = 0; i < 2; i++) close(agents[i]);
+    RUN_UNTIL(stage, has_room(nodes[4]) || has_room(nodes[5])); /* its own next one */
+    for (size_t i = 2; i < NODES; i++) close(agents[i]);
+    RUN_UNTIL(stage, stage->host.frame_bytes == 0);
+    assert_null(stage->host.with_room);
+}
+
 static uint64_t own_cpu_us(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -334,6 +366,7 @@ int main(void) {
         ON_STAGE(test_an_event_is_short),
         ON_STAGE(test_a_large_answer_keeps_its_place),
         ON_STAGE(test_large_frames_share_a_bounded_memory),
+        ON_STAGE(test_a_users_frames_leave_room_for_others),
         ON_STAGE(test_no_answer_makes_a_turn_long),
         ON_STAGE(test_many_frames_take_many_turns),
         ON_STAGE(test_many_nodes_share_turns),

@@ -1,5 +1,5 @@
-/* Tests when the service asks what names stand for. No server is asked for these: one name is in every list of hosts,
-   the other can't exist. */
+/* Tests when the service asks what names stand for. No server is asked for these: one name is an address, so it needs
+   no list of hosts either, and the other can't exist. */
 #include "core/network/names.h"
 
 #include "core/sandbox/sandbox.h"
@@ -28,7 +28,7 @@ static int set_up(void **state) {
     struct error error;
     scene = (struct scene){
         .profile.jail = {.network = JAIL_NETWORK_OUTGOING,
-                         .egress = {.names = {{.name = "localhost"}, {.name = NOBODYS}}, .name_count = 2}}};
+                         .egress = {.names = {{.name = "127.0.0.1"}, {.name = NOBODYS}}, .name_count = 2}}};
     stage_setup(&scene.stage);
     scene.engine = &((struct stage *)scene.stage)->engine;
     scene.engine->profiles = (struct guard_profiles){&scene.profile, 1};
