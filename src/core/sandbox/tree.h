@@ -2,7 +2,7 @@
 #ifndef CORE_SANDBOX_TREE_H
 #define CORE_SANDBOX_TREE_H
 
-#include "core/sandbox/create_timing.h"
+#include "core/create/create_timing.h"
 #include "node/node.h"
 
 struct kept_states;

@@ -31,7 +31,7 @@ static void close_rooms(struct rooms *rooms) {
     free(rooms);
 }
 
-/* Whose quotas say nothing is bound only by all there is. */
+/* A user without a quota for it is bound only by all there is. */
 static void restarts_wait_for_room(void **state) {
     (void)state;
     struct rooms *rooms = open_rooms();
