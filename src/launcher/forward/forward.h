@@ -24,6 +24,7 @@ struct forward {
     enum jail_port_way way;
     enum jail_port_protocol protocol; /* of the listener */
     unsigned proxy;
+    bool sees_host;  /* the working directory is one of the host's own mounts */
     int listener_fd; /* does not block */
     int end_fd;      /* readable, or hung up: the node has gone, and so does the forwarder */
     struct jail_port_page *page;

@@ -48,9 +48,18 @@ void forward_aim(struct forward *forward, const struct jail_port *port) {
 
 /* A name may have become another file's since the connection was allowed: no link is followed, and no service that runs
    sandboxes is talked to. */
-static bool is_plain_socket(const char *name) {
+static bool is_plain_socket(int fd, const char *name) {
     struct stat status;
-    return fstatat(AT_FDCWD, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISSOCK(status.st_mode);
+    return fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) == 0 && S_ISSOCK(status.st_mode);
+}
+
+/* Where nothing keeps the kernel from following a link that comes after the look: what was looked at is connected to.
+ */
+static int open_name(struct sockaddr_un *address) {
+    CLEANUP_FD int fd = open(address->sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || !is_plain_socket(fd, "")) return -1;
+    snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d", fd);
+    return take_fd(&fd);
 }
 
 static bool is_service(int fd) {
@@ -61,10 +70,11 @@ static bool is_service(int fd) {
 }
 
 static int dial_name(const struct forward *forward, size_t attempt) {
-    const union forward_address *address = &forward->addresses[attempt];
-    if (!is_plain_socket(address->local.sun_path)) return -1;
+    union forward_address address = forward->addresses[attempt];
+    CLEANUP_FD int named_fd = forward->sees_host ? open_name(&address.local) : -1;
+    if (forward->sees_host ? named_fd < 0 : !is_plain_socket(AT_FDCWD, address.local.sun_path)) return -1;
     CLEANUP_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || connect(fd, &address->any, forward->address_sizes[attempt]) < 0 || is_service(fd)) return -1;
+    if (fd < 0 || connect(fd, &address.any, forward->address_sizes[attempt]) < 0 || is_service(fd)) return -1;
     errno = 0;
     return take_fd(&fd);
 }

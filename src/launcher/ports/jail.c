@@ -222,6 +222,8 @@ static const struct syscall_group calls[] = {
 };
 
 static const struct syscall_rule rules[] = {
+    /* A name, and nothing of what is in the file. */
+    {"openat", SYSCALLS_EVERY, SYSCALL_ALLOW, 1, {{2, SYSCALL_EQUAL, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0}}},
     {"socket", SYSCALLS_EVERY, SYSCALL_ALLOW, 1, {{0, SYSCALL_EQUAL, AF_INET, 0}}},
     {"socket", SYSCALLS_EVERY, SYSCALL_ALLOW, 1, {{0, SYSCALL_EQUAL, AF_INET6, 0}}},
     {"socket", SYSCALLS_EVERY, SYSCALL_ALLOW, 1, {{0, SYSCALL_EQUAL, AF_UNIX, 0}}},
@@ -282,6 +284,7 @@ _Noreturn void ports_run_forwarder(struct port_start *start) {
     struct forward forward = {.way = start->port->port.way,
                               .protocol = start->port->port.protocol,
                               .proxy = start->port->port.proxy,
+                              .sees_host = !start->launcher->root,
                               .listener_fd = FORWARDER_LISTENER_FD,
                               .end_fd = END_FD};
     forward_aim(&forward, &start->port->port);

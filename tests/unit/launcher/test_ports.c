@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -237,6 +238,7 @@ static void a_forwarder_can_do_little(void **state) {
 static bool publish_holding(struct client *client, const char *held, int flags, const char *text) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     char rest[512];
+    uid_t uid = caller_of(client);
     snprintf(address.sun_path, sizeof address.sun_path, "%s/api.sock", client->home);
     CLEANUP_FD int server_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(server_fd, (struct sockaddr *)&address, sizeof address), 0);
@@ -245,7 +247,7 @@ static bool publish_holding(struct client *client, const char *held, int flags, 
     pid_t person = fork();
     if (person == 0) {
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (setgroups(0, NULL) < 0 || setresgid(OWNER, OWNER, OWNER) < 0 || setresuid(OWNER, OWNER, OWNER) < 0 ||
+        if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
             prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 || (held && open(held, flags | O_DIRECTORY | O_CLOEXEC) < 0) ||
             connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
             _exit(EXIT_FAILURE);
@@ -258,6 +260,49 @@ static bool publish_holding(struct client *client, const char *held, int flags, 
     kill(person, SIGKILL);
     waitpid(person, NULL, 0);
     return is_done;
+}
+
+/* A process in the node's network reads two bytes of it. */
+static pid_t read_inside(pid_t node, uint16_t port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    char path[64], said[2] = "";
+    snprintf(path, sizeof path, "/proc/%d/ns/net", (int)node);
+    pid_t pid = fork();
+    if (pid != 0) return pid;
+    int network_fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (setns(network_fd, CLONE_NEWNET) < 0) _exit(2);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0) _exit(3);
+    _exit(recv(fd, said, sizeof said, MSG_WAITALL) == 2 && memcmp(said, "hi", 2) == 0 ? 0 : 4);
+}
+
+static void a_service_at_a_path_is_reached(void **state) {
+    struct client *client = *state;
+    char folder[96], port[200];
+    int status = -1;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(folder, sizeof folder, "%s/reached-%d", client->directory, client->root);
+    snprintf(address.sun_path, sizeof address.sun_path, "%.90s/door", folder);
+    snprintf(port, sizeof port, "unix:%s:5432", address.sun_path);
+    make_directory(folder, caller_of(client), 0755);
+    CLEANUP_FD int server_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(server_fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(chmod(address.sun_path, 0666), 0);
+    assert_int_equal(listen(server_fd, 1), 0);
+    assert_done(client, publish_holding(client, folder, O_PATH, port));
+    assert_done(client, client_spawn(client, "n1", network, "wait"));
+    pid_t node = (pid_t)client_number(client, "pid");
+    assert_done(client, serve(client, "s1", "n1", "out", port));
+    pid_t reader = read_inside(node, 5432);
+    assert_int_equal(poll(&(struct pollfd){.fd = server_fd, .events = POLLIN}, 1, PATIENCE_MS), 1);
+    CLEANUP_FD int fd = accept4(server_fd, NULL, NULL, SOCK_CLOEXEC);
+    assert_int_equal(send(fd, "hi", 2, MSG_NOSIGNAL), 2);
+    assert_int_equal(waitpid(reader, &status, 0), reader);
+    assert_int_equal(status, 0);
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+    assert_done(client, client_ask(client, "bury", "n1", -1));
+    unlink(address.sun_path);
+    rmdir(folder);
 }
 
 /* What a sandbox may write in there must not lead its forwarder elsewhere. */
@@ -418,6 +463,7 @@ int main(void) {
         ROOT(a_forwarder_can_do_little),
         ROOT(a_forwarder_that_dies_has_a_successor),
         ROOT(a_service_is_in_its_folder_alone),
+        BOTH(a_service_at_a_path_is_reached),
         ROOT(what_one_user_has_is_bounded),
         BOTH(ports_outlive_the_launcher),
     };

@@ -337,6 +337,56 @@ static void answers_find_their_clients(void **state) {
     await_count(&stage->forward.page->counts.connections, ARRAY_SIZE(clients));
 }
 
+/* ---- a service at a path ---- */
+
+enum { EXCHANGES = 5000 };
+
+static int listen_at(const char *name) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", name);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 4096), 0);
+    return fd;
+}
+
+static size_t accept_all(int listener_fd) {
+    size_t count = 0;
+    for (int fd; (fd = accept(listener_fd, NULL, NULL)) >= 0; count++) close(fd);
+    return count;
+}
+
+/* The place of a service is a link to another at one moment, and the service itself at the next. */
+static void a_link_that_comes_and_goes_is_not_followed(void **state) {
+    char folder[] = "/tmp/sandbox-forward-XXXXXX";
+    struct forward forward = {.way = JAIL_PORT_OUT, .protocol = JAIL_PORT_UNIX, .sees_host = true};
+    size_t reached = 0, elsewhere = 0;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    int service_fd = listen_at("service"), other_fd = listen_at("other");
+    assert_int_equal(symlink("other", "link"), 0);
+    forward_aim(&forward, &(struct jail_port){.way = JAIL_PORT_OUT, .protocol = JAIL_PORT_UNIX, .path = "/x/service"});
+    pid_t exchanger = fork();
+    if (exchanger == 0)
+        for (;;) renameat2(AT_FDCWD, "service", AT_FDCWD, "link", RENAME_EXCHANGE);
+    for (size_t i = 0; i < EXCHANGES; i++) {
+        fd_close(forward_dial(&forward, 0));
+        reached += accept_all(service_fd);
+        elsewhere += accept_all(other_fd);
+    }
+    kill(exchanger, SIGKILL);
+    waitpid(exchanger, NULL, 0);
+    close(service_fd);
+    close(other_fd);
+    static const char *const names[] = {"service", "link", "other"};
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) unlink(names[i]);
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(rmdir(folder), 0);
+    assert_true(reached > 0);
+    assert_int_equal(elsewhere, 0);
+}
+
 static void datagram_clients_are_bounded(void **state) {
     struct stage *stage = *state;
     stage->forward.page->bounds.connections = 1;
@@ -358,6 +408,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(nobody_listens, set_up_streams, tear_down),
         cmocka_unit_test_setup_teardown(tells_a_server_its_client, set_up_quiet, tear_down),
         cmocka_unit_test_setup_teardown(many_leave_nothing, set_up_streams, tear_down),
+        cmocka_unit_test(a_link_that_comes_and_goes_is_not_followed),
         cmocka_unit_test(rates_refill_as_time_passes),
         cmocka_unit_test_setup_teardown(answers_find_their_clients, set_up_datagrams, tear_down),
         cmocka_unit_test_setup_teardown(datagram_clients_are_bounded, set_up_datagrams, tear_down),
