@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "base/schedule/share.h"
 #include "node/node_internal.h"
 
 enum {
@@ -27,8 +26,7 @@ struct connection {
     uv_poll_t poll;
     uv_timer_t timer; /* the deadline of its hello, then the end of a rest */
     struct buf in;
-    size_t room_bytes; /* of the host's frame_bytes, for the large frame at hand */
-    struct connection *next_with_room;
+    struct frame_part room; /* for the large frame at hand */
     struct message *out, **out_tail;
     size_t out_bytes;
     struct loop_waiter turn; /* while the loop's turn is full */
@@ -54,76 +52,14 @@ static size_t frame_size(const uint8_t *header) {
     return (size_t)header[0] << 24 | (size_t)header[1] << 16 | (size_t)header[2] << 8 | header[3];
 }
 
-static uid_t principal_of(const struct connection *connection) {
-    const struct node *node = connection->channel->node;
-    return principals_of(node->host->principals, node->owner);
-}
-
-/* Its user's, for frames of all of the user's nodes. */
-static size_t own_room(const struct connection *connection) {
-    uid_t principal = principal_of(connection);
-    size_t bytes = 0;
-    for (const struct connection *other = connection->channel->node->host->with_room; other;
-         other = other->next_with_room)
-        if (principal_of(other) == principal) bytes += other->room_bytes;
-    return bytes;
-}
-
-/* Others can't be kept waiting by one user, whose nodes begin frames and are frozen. What is left for a user may be
-   less than a frame may be, so the only one of its user may have more than that. */
-static bool is_fair(const struct connection *connection, size_t size) {
-    const struct node *node = connection->channel->node;
-    size_t used = node->host->frame_bytes;
-    bool is_bound = node->owner != 0 && node->owner != getuid();
-    struct share share = {.all = FRAMES_BYTES, .used = used + size, .own = own_room(connection) + size};
-    return used == 0 || share_is_fair(&share, is_bound) || (share.own == size && share.used <= FRAMES_COMMON_BYTES);
-}
-
-/* Whether the rest of the frame at hand may come. The first one may in any case: then none else holds memory. */
+/* Whether the rest of the frame at hand may come. */
 static bool take_room(struct connection *connection) {
-    struct node_host *host = connection->channel->node->host;
     size_t size = connection->in.size < FRAME_HEADER_BYTES ? 0 : frame_size(connection->in.data);
-    if (size <= FRAME_LARGE_BYTES || connection->room_bytes > 0) return true;
-    if (!is_fair(connection, size)) return false;
-    connection->room_bytes = size;
-    connection->next_with_room = host->with_room;
-    host->with_room = connection;
-    host->frame_bytes += size;
-    return true;
+    return size <= FRAME_LARGE_BYTES || frame_room_take(connection->channel->node, &connection->room, size);
 }
 
 static void give_room(struct connection *connection) {
-    struct node_host *host = connection->channel->node->host;
-    struct connection **at = &host->with_room;
-    if (connection->room_bytes == 0) return;
-    while (*at != connection) at = &(*at)->next_with_room;
-    *at = connection->next_with_room;
-    host->frame_bytes -= connection->room_bytes;
-    connection->room_bytes = 0;
-}
-
-/* ---- turns at the threads that decode ---- */
-
-static bool may_decode(const struct connection *connection) {
-    const struct node_host *host = connection->channel->node->host;
-    uid_t principal = principal_of(connection);
-    unsigned own = 0;
-    if (connection->channel->is_decoding || host->decodings == DECODINGS_MAX) return false;
-    for (unsigned i = 0; i < host->decodings; i++) own += host->decoders[i] == principal;
-    return own < DECODINGS_MAX / 2;
-}
-
-static void begin_decoding(struct connection *connection) {
-    struct node_host *host = connection->channel->node->host;
-    connection->decoder = principal_of(connection);
-    host->decoders[host->decodings++] = connection->decoder;
-}
-
-static void give_decoder(const struct connection *connection) {
-    struct node_host *host = connection->channel->node->host;
-    unsigned i = 0;
-    while (host->decoders[i] != connection->decoder) i++;
-    host->decoders[i] = host->decoders[--host->decodings];
+    frame_room_give(connection->channel->node->host, &connection->room);
 }
 
 /* ---- the end ---- */
@@ -300,7 +236,7 @@ static void end_decoding(struct connection *connection, struct decoding *decodin
     decoding_end(decoding);
     connection->channel->is_decoding = connection->decoding = false;
     give_room(connection);
-    give_decoder(connection);
+    frame_decoding_ended(node->host, connection->decoder);
     node->last_alive_ms = loop_attended_ms(node->host->loop);
     if (!connection->closing) take_turn(connection, 0);
     let_go(connection);
@@ -339,7 +275,7 @@ static void take_large(struct connection *connection, size_t at, size_t size) {
     buf_append(&rest_of_it, connection->in.data + end, connection->in.size - end);
     hold(connection);
     connection->channel->is_decoding = connection->decoding = true;
-    begin_decoding(connection);
+    connection->decoder = frame_decoding_begun(connection->channel->node);
     decode_large(connection->channel->node, &connection->in, at, size, on_decoded, connection);
     connection->in = rest_of_it;
 }
@@ -402,7 +338,7 @@ static struct channel_turn take_frames(struct connection *connection) {
             continue;
         }
         /* Another connection's, which this one has followed; or those of other nodes. */
-        turn.is_cut = turn.is_late = !may_decode(connection);
+        turn.is_cut = turn.is_late = connection->channel->is_decoding || !frame_may_decode(connection->channel->node);
         if (turn.is_cut) break;
         turn.frames++;
         take_large(connection, at, size);

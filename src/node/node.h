@@ -114,7 +114,7 @@ enum { NODE_READING_US = 300 };
 /* Of all nodes' large frames at once: each may take a hundred megabytes until its answer is made. */
 enum { DECODINGS_MAX = 4 };
 
-struct connection;
+struct frame_part;
 
 struct node_host { /* what all nodes of a daemon share; outlives them */
     uv_loop_t *loop;
@@ -134,8 +134,8 @@ struct node_host { /* what all nodes of a daemon share; outlives them */
     struct loop_turns reading;   /* of nodes' connections that wait to be read; opened and closed like the workers */
     struct turns turns;          /* of callers, at the thread pool; host_work.c keeps it */
     const struct principals *principals; /* whose those callers are; NULL: each uid is its own */
-    size_t frame_bytes;                  /* of large frames that nodes have begun to send; connection.c keeps it */
-    struct connection *with_room;        /* that these come from; likewise */
+    size_t frame_bytes;                  /* of large frames that nodes have begun to send; frame_room.c keeps it */
+    struct frame_part *frames;           /* these; likewise */
     char read_buffer[64 * 1024];         /* the loop reads into one place at a time */
     unsigned decodings;                  /* of large frames, under way */
     uid_t decoders[DECODINGS_MAX];       /* whose they are */

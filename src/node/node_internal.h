@@ -102,6 +102,21 @@ bool connection_has_room(const struct connection *connection, size_t bytes);
 /* A whole frame, or a part of one that there is room for; what can't be sent at once is taken over. */
 void connection_send(struct connection *connection, struct buf *frame);
 
+/* ---- frame_room.c: what large frames share ---- */
+
+struct frame_part { /* of the memory; all zeros: none */
+    struct frame_part *next;
+    uid_t principal;
+    size_t bytes;
+};
+
+/* Whether a frame of so many bytes may be read; a part that has some has enough. */
+bool frame_room_take(const struct node *node, struct frame_part *part, size_t bytes);
+void frame_room_give(struct node_host *host, struct frame_part *part);
+bool frame_may_decode(const struct node *node); /* on one of the threads */
+uid_t frame_decoding_begun(const struct node *node);
+void frame_decoding_ended(struct node_host *host, uid_t principal); /* that began it */
+
 /* ---- decode.c: a frame's bytes as a term; small ones at once, others on threads ---- */
 
 struct decoding;

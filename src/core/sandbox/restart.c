@@ -1,10 +1,10 @@
 /* restart: asked for or decided by policy, with the states of the tree's processes where a caller wants them kept. */
 #include "core/core_internal.h"
 #include "core/jobs/steps.h"
+#include "core/policy/states_room.h"
 #include "core/queue.h"
 #include "core/reload/reload.h"
 #include "core/sandbox/sandbox.h"
-#include "core/sandbox/states_room.h"
 #include "core/sandbox/tree.h"
 #include "core/toolchains/own.h"
 

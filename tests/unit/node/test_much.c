@@ -130,7 +130,7 @@ static void test_a_users_frames_leave_room_for_others(void **state) {
     RUN_UNTIL(stage, has_room(nodes[4]) || has_room(nodes[5])); /* its own next one */
     for (size_t i = 2; i < NODES; i++) close(agents[i]);
     RUN_UNTIL(stage, stage->host.frame_bytes == 0);
-    assert_null(stage->host.with_room);
+    assert_null(stage->host.frames);
 }
 
 static uint64_t own_cpu_us(void) {

@@ -1,7 +1,7 @@
 /* How much of the daemon's memory the states of restarts may take. */
 #include "core/stage.h"
 
-#include "core/sandbox/states_room.h"
+#include "core/policy/states_room.h"
 
 enum { PARTS = 40, USER = 1000, OTHER = 1001 };
 
@@ -31,7 +31,7 @@ static void close_rooms(struct rooms *rooms) {
     free(rooms);
 }
 
-/* A user without a quota for it is bound only by all there is. */
+/* Without quotas, a user is bound by all there is. */
 static void restarts_wait_for_room(void **state) {
     (void)state;
     struct rooms *rooms = open_rooms();

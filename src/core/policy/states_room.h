@@ -1,7 +1,7 @@
 /* Room for the states that restarts carry from one VM to the next: they are in the daemon's memory from when the old VM
    has told them until the new one has read them. All users share a bounded amount of it, and restarts wait for it. */
-#ifndef CORE_SANDBOX_STATES_ROOM_H
-#define CORE_SANDBOX_STATES_ROOM_H
+#ifndef CORE_POLICY_STATES_ROOM_H
+#define CORE_POLICY_STATES_ROOM_H
 
 #include "core/core_internal.h"
 

@@ -1,5 +1,5 @@
 /* Shares the daemon's memory for states of restarts among users. */
-#include "core/sandbox/states_room.h"
+#include "core/policy/states_room.h"
 
 #include "base/schedule/share.h"
 
