@@ -1,5 +1,4 @@
 /* A running sandbox's code changed: states kept, bad code taken back, versions known to the next daemon. */
-#include "cases.h"
 #include "reload_cases.h"
 
 /* ---- the cases' beginning ---- */
@@ -165,33 +164,32 @@ static void the_next_daemon_knows(void **state) {
 
 /* Those that kill the daemon come last: its compiler goes with it. */
 int main(void) {
-#define BEGUN(test, is_long)                                                                                           \
-    { cmocka_unit_test_setup(test, begin_case), is_long }
-    const struct test_case cases[] = {
-        BEGUN(states_are_kept, false),
-        BEGUN(the_same_code_is_no_change, false),
-        BEGUN(code_that_does_not_compile, false),
-        BEGUN(a_migration_is_the_callers, false),
-        BEGUN(rolled_back_by_hand, false),
-        BEGUN(bad_code_is_taken_back, false),
-        BEGUN(the_library_has_it, false),
-        BEGUN(a_process_that_is_busy, false),
-        BEGUN(an_on_load_function_that_fails, false),
-        BEGUN(a_migration_that_crashes, false),
-        BEGUN(a_migration_with_another_result, false),
-        BEGUN(a_migration_that_does_not_end, false),
-        BEGUN(a_torn_beam_file, false),
-        BEGUN(old_code_that_is_in_use, false),
-        BEGUN(a_closure_of_old_code, false),
-        BEGUN(a_dry_run_settles_nothing, false),
-        BEGUN(a_crash_on_probation, false),
-        BEGUN(some_states_are_kept, false),
-        BEGUN(a_tree_that_does_not_start_starts_fresh, false),
-        BEGUN(the_next_daemon_knows, false),
-        BEGUN(the_daemon_dies_while_processes_are_suspended, true),
-        BEGUN(the_daemon_dies_while_states_are_migrated, false),
-        BEGUN(the_daemon_dies_when_it_has_told, true),
-        BEGUN(the_vm_dies_while_states_are_migrated, false),
+#define CASE(test) cmocka_unit_test_setup(test, begin_case)
+    const struct CMUnitTest tests[] = {
+        CASE(states_are_kept),
+        CASE(the_same_code_is_no_change),
+        CASE(code_that_does_not_compile),
+        CASE(a_migration_is_the_callers),
+        CASE(rolled_back_by_hand),
+        CASE(bad_code_is_taken_back),
+        CASE(the_library_has_it),
+        CASE(a_process_that_is_busy),
+        CASE(an_on_load_function_that_fails),
+        CASE(a_migration_that_crashes),
+        CASE(a_migration_with_another_result),
+        CASE(a_migration_that_does_not_end),
+        CASE(a_torn_beam_file),
+        CASE(old_code_that_is_in_use),
+        CASE(a_closure_of_old_code),
+        CASE(a_dry_run_settles_nothing),
+        CASE(a_crash_on_probation),
+        CASE(some_states_are_kept),
+        CASE(a_tree_that_does_not_start_starts_fresh),
+        CASE(the_next_daemon_knows),
+        CASE(the_daemon_dies_while_processes_are_suspended),
+        CASE(the_daemon_dies_while_states_are_migrated),
+        CASE(the_daemon_dies_when_it_has_told),
+        CASE(the_vm_dies_while_states_are_migrated),
     };
-    return cases_run(cases, ARRAY_SIZE(cases), open_world, close_world);
+    return cmocka_run_group_tests(tests, open_world, close_world);
 }
