@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "cases.h"
 #include "own_mounts.h"
 #include "processes.h"
 #include "support.h"
@@ -322,12 +323,13 @@ int main(int count, char **arguments) {
         cmocka_unit_test(a_missing_toolchain_is_told),
         cmocka_unit_test(a_supervisor_that_hangs_is_given_up),
     };
-    const struct CMUnitTest sources[] = {cmocka_unit_test(every_kind_of_source_runs)};
+    const struct test_case sources[] = {LONG_CASE(every_kind_of_source_runs)};
     const char *chosen = count > 1 ? arguments[1] : NULL;
     int failed = 0;
     if (!chosen || strcmp(chosen, "requests") == 0) failed += cmocka_run_group_tests(requests, open_world, close_world);
     if (!chosen || strcmp(chosen, "projects") == 0) failed += cmocka_run_group_tests(projects, open_world, close_world);
     if (!chosen || strcmp(chosen, "host") == 0) failed += cmocka_run_group_tests(host, NULL, NULL);
-    if (!chosen || strcmp(chosen, "sources") == 0) failed += cmocka_run_group_tests(sources, open_world, close_world);
+    if (!chosen || strcmp(chosen, "sources") == 0)
+        failed += cases_run(sources, ARRAY_SIZE(sources), open_world, close_world);
     return failed;
 }

@@ -475,7 +475,7 @@ static int close_world(void **state) {
 
 int main(void) {
     const struct test_case cases[] = {
-        CASE(builds_take_room),
+        LONG_CASE(builds_take_room),
         CASE(a_user_may_ask_for_so_much),
         LONG_CASE(reloads_take_room),
         LONG_CASE(what_waits_to_be_compiled_is_not_open),

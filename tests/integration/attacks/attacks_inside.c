@@ -132,6 +132,7 @@ static const struct attack on_processes[] = {
      .wall = "pid namespace",
      .code = "attack:signal_everything([-1])",
      .fate = DIES,
+     .is_long = true,
      .cause = "the VM ended"},
 };
 

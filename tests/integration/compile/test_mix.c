@@ -82,8 +82,8 @@ static void a_folder_beside_is_read_when_it_is_handed_over(void **state) {
 struct harm {
     const char *name;
     const char *file, *text;
-    const char *said; /* in the error */
-    bool is_brief;    /* in every run; the others by `make stress`: each costs a compiler */
+    const char *said;                      /* in the error */
+    enum { STRESS, LONG, EVERY_RUN } when; /* each costs a compiler: by `make stress`, also `make test-long`, always */
 };
 
 /* mix.exs with code that runs when it is loaded, and dependencies. */
@@ -93,28 +93,29 @@ struct harm {
 #define PRINTS_MUCH "String.duplicate(\"x\", 1_048_576)"
 
 static const struct harm harms[] = {
-    {"reads", "mix.exs", HARMFUL_MIX("File.read!(\"../secret/key\")", ""), "no such file or directory", true},
+    {"reads", "mix.exs", HARMFUL_MIX("File.read!(\"../secret/key\")", ""), "no such file or directory", EVERY_RUN},
     {"climbs", "mix.exs", HARMFUL_MIX(":ok", "{:etc, path: \"../../../../../../etc\"}"), "which was not handed over",
-     false},
-    {"writes", "mix.exs", HARMFUL_MIX("File.write!(\"lib/new.ex\", \"\")", ""), "read-only file system", false},
-    {"forks", "mix.exs", HARMFUL_MIX("System.cmd(\"/bin/sh\", [\"-c\", \"id\"])", ""), "", false},
+     STRESS},
+    {"writes", "mix.exs", HARMFUL_MIX("File.write!(\"lib/new.ex\", \"\")", ""), "read-only file system", STRESS},
+    {"forks", "mix.exs", HARMFUL_MIX("System.cmd(\"/bin/sh\", [\"-c\", \"id\"])", ""), "", STRESS},
     {"prints", "mix.exs", HARMFUL_MIX("Enum.each(1..1024, fn _ -> IO.write(" PRINTS_MUCH ") end)", ""),
-     "printed more than", false},
-    {"lies", "mix.exs", HARMFUL_MIX(":ok", "{:gone, path: \"libs/gone\"}"), "there is no folder libs/gone", false},
-    {"connects", "mix.exs", HARMFUL_MIX("{:ok, _} = :gen_tcp.connect({127, 0, 0, 1}, 22, [])", ""), "", false},
-    {"eats", "mix.exs", HARMFUL_MIX("Enum.reduce(1..1_000_000_000, [], &[{&1, &1} | &2])", ""), "", false},
+     "printed more than", STRESS},
+    {"lies", "mix.exs", HARMFUL_MIX(":ok", "{:gone, path: \"libs/gone\"}"), "there is no folder libs/gone", STRESS},
+    {"connects", "mix.exs", HARMFUL_MIX("{:ok, _} = :gen_tcp.connect({127, 0, 0, 1}, 22, [])", ""), "", STRESS},
+    {"eats", "mix.exs", HARMFUL_MIX("Enum.reduce(1..1_000_000_000, [], &[{&1, &1} | &2])", ""), "", STRESS},
     {"r3_reads", "rebar.config.script", "{ok, Key} = file:read_file(\"../secret/key\"), [{key, Key}].\n", "enoent",
-     true},
-    {"r3_host", "rebar.config.script", "{ok, Key} = file:read_file(\"/etc/passwd\"), [{key, Key}].\n", "", false},
-    {"r3_writes", "rebar.config.script", "ok = file:write_file(\"src/new.erl\", \"\"), [].\n", "", false},
-    {"r3_forks", "rebar.config.script", "\"uid\" ++ _ = os:cmd(\"id\"), [].\n", "", false},
+     LONG},
+    {"r3_host", "rebar.config.script", "{ok, Key} = file:read_file(\"/etc/passwd\"), [{key, Key}].\n", "", STRESS},
+    {"r3_writes", "rebar.config.script", "ok = file:write_file(\"src/new.erl\", \"\"), [].\n", "", STRESS},
+    {"r3_forks", "rebar.config.script", "\"uid\" ++ _ = os:cmd(\"id\"), [].\n", "", STRESS},
     {"r3_prints", "rebar.config.script",
      "X = lists:duplicate(1048576, $x), [io:put_chars(X) || _ <- lists:seq(1, 1024)], [].\n", "printed more than",
-     false},
-    {"r3_halts", "rebar.config.script", "halt(0).\n", "", false},
+     STRESS},
+    {"r3_halts", "rebar.config.script", "halt(0).\n", "", STRESS},
     {"r3_lies", "rebar.config.script", "[{deps, [{gone, {path, \"../secret\"}}]}].\n", "the dependency gone is not",
-     false},
-    {"r3_climbs", "rebar.config", "{project_app_dirs, [\"../secret\"]}.\n{src_dirs, [\"../../secret\"]}.\n", "", false},
+     STRESS},
+    {"r3_climbs", "rebar.config", "{project_app_dirs, [\"../secret\"]}.\n{src_dirs, [\"../../secret\"]}.\n", "",
+     STRESS},
 };
 
 static void write_harm(struct world *world, const char *folder, const struct harm *harm) {
@@ -145,12 +146,18 @@ static void check_harm(struct world *world, const struct harm *harm) {
     json_decref(outcome);
 }
 
+static bool is_tried(const struct harm *harm) {
+    if (getenv("COMPILE_AT_LENGTH") || harm->when == EVERY_RUN) return true;
+    if (harm->when == LONG && !tests_at_length()) cases_leave(1);
+    return harm->when == LONG && tests_at_length();
+}
+
 static void harm_stays_with_its_project(void **state) {
     struct world *world = *state;
     world_file(world, "secret/key", "very-secret");
     world_file(world, "secret/key.erl", "-module(key).\n-export([x/0]).\nx() -> 'very-secret'.\n");
     for (size_t i = 0; i < ARRAY_SIZE(harms); i++)
-        if (harms[i].is_brief || getenv("COMPILE_AT_LENGTH")) check_harm(world, &harms[i]);
+        if (is_tried(&harms[i])) check_harm(world, &harms[i]);
     stock_goes_on(world);
     build_assert_no_leftovers(world);
 }
@@ -160,11 +167,11 @@ static void loops_end(void **state) {
     (void)state;
     if (!getenv("COMPILE_AT_LENGTH")) return;
     static const struct harm loops[] = {
-        {"loops", "mix.exs", HARMFUL_MIX("Stream.cycle([1]) |> Stream.run()", ""), "", false},
-        {"r3_loops", "rebar.config.script", "F = fun(G) -> G(G) end, F(F).\n", "", false},
+        {"loops", "mix.exs", HARMFUL_MIX("Stream.cycle([1]) |> Stream.run()", ""), "", STRESS},
+        {"r3_loops", "rebar.config.script", "F = fun(G) -> G(G) end, F(F).\n", "", STRESS},
         {"spawns", "rebar.config.script",
          "F = fun(G) -> [spawn(fun() -> G(G) end) || _ <- [1, 2]], receive after infinity -> ok end end, F(F).\n", "",
-         false},
+         STRESS},
     };
     struct world *world = world_open("compile-deadline = 3s\n");
     for (size_t i = 0; i < ARRAY_SIZE(loops); i++) check_harm(world, &loops[i]);

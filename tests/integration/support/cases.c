@@ -19,7 +19,7 @@ void cases_leave(size_t count) {
 /* tools/test.sh adds these lines up. */
 int cases_run_chosen(const char *group, const struct CMUnitTest *tests, size_t count, CMFixtureFunction open,
                      CMFixtureFunction close) {
-    int failed = _cmocka_run_group_tests(group, tests, count, open, close);
+    int failed = count > 0 ? _cmocka_run_group_tests(group, tests, count, open, close) : 0;
     if (cases_left > 0) printf("left to make test-long: %zu\n", cases_left);
     return failed;
 }

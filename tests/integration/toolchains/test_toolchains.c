@@ -385,7 +385,7 @@ int main(void) {
         LONG_CASE(a_user_has_one_probe_at_a_time),
         LONG_CASE(what_an_earlier_daemon_left_goes),
         CASE(sandboxes_of_several_run_side_by_side),
-        CASE(a_broken_one_says_what_is_wrong_when_it_is_used),
+        LONG_CASE(a_broken_one_says_what_is_wrong_when_it_is_used),
         LONG_CASE(a_file_that_names_an_unlisted_one_is_a_warning),
         LONG_CASE(one_that_is_removed_goes_on_until_its_restart),
         LONG_CASE(the_operators_that_is_removed_goes_on_until_its_restart),

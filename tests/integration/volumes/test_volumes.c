@@ -495,7 +495,7 @@ int main(void) {
         CASE(a_folder_that_became_a_link_stops_a_restart),
         CASE(a_volume_outlives_its_sandboxes),
         CASE(a_full_volume_hurts_nothing_else),
-        CASE(a_damaged_image_is_told),
+        LONG_CASE(a_damaged_image_is_told),
         CASE(bad_volumes_are_refused),
         CASE(images_are_out_of_the_daemons_reach),
         LONG_CASE(own_data_outlives_restarts_and_ends_with_its_sandbox),
