@@ -5,15 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "term/term.h"
+
 enum { LINE_MAX_BYTES = 32 << 20 }; /* as an answer */
 
 /* ---- printing ---- */
-
-static int append_bytes(const char *bytes, size_t size, void *data) {
-    struct buf *buf = data;
-    buf_append(buf, bytes, size);
-    return buf->failed ? -1 : 0;
-}
 
 void stream_line_head(enum stream_format format, const char *name, uint64_t seq, struct buf *to) {
     if (format == STREAM_NDJSON) {
@@ -32,7 +28,7 @@ void stream_line_end(enum stream_format format, struct buf *to) {
 void stream_line_print(enum stream_format format, const char *name, const json_t *value, struct buf *to) {
     stream_line_head(format, name, (uint64_t)json_integer_value(json_object_get(value, "seq")), to);
     if (value)
-        json_dump_callback(value, append_bytes, to, JSON_COMPACT | JSON_ENCODE_ANY);
+        term_json_write(value, to);
     else
         buf_append_string(to, "null");
     stream_line_end(format, to);

@@ -219,7 +219,7 @@ static void explain(struct compile_job *job) {
 void job_keep_answer(struct compile_job *job, const struct term *answer) {
     job->answer = answer;
     job->answer_doc = node_keep_answer(job->worker->node);
-    size_t bytes = term_bytes(job->answer_doc);
+    size_t bytes = job->answer_doc ? term_bytes(job->answer_doc) : 0;
     struct error error;
     if (room_take(&job->room, bytes, &error) < 0)
         job_fail(job, &error);

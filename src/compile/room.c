@@ -1,121 +1,111 @@
-/* How much memory compilations hold, by user. */
+/* How much memory compilations hold, by user. The loop waits for no thread here: what several of them change is atomic,
+   and the list of users is the loop's own. */
 #include "compile/room.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
-
-#include <uv.h>
 
 #include "base/schedule/share.h"
 
-struct holder {
-    struct holder *next;
+struct room_holder {
+    struct room_holder *next;
     uid_t principal;
-    uint64_t bytes;
-    unsigned parts;
+    _Atomic uint64_t bytes;
+    atomic_uint parts; /* without any it is freed, when the next part begins */
 };
 
 struct compile_room {
-    uv_mutex_t lock;
-    struct holder *holders; /* principals with a compilation under way */
-    uint64_t bytes;         /* of all of them */
-    bool is_closed;
+    struct room_holder *holders;
+    _Atomic uint64_t bytes; /* of all of them */
+    atomic_uint users;      /* its owner, and all parts */
 };
-
-static struct holder *find(const struct compile_room *room, uid_t principal) {
-    struct holder *holder = room->holders;
-    while (holder && holder->principal != principal) holder = holder->next;
-    return holder;
-}
 
 struct compile_room *room_open(void) {
     struct compile_room *room = calloc(1, sizeof *room);
-    if (room && uv_mutex_init(&room->lock) == 0) return room;
-    free(room);
-    return NULL;
+    if (room) atomic_store(&room->users, 1);
+    return room;
 }
 
-/* Unlocks it. */
 static void leave(struct compile_room *room) {
-    bool is_over = room->is_closed && !room->holders;
-    uv_mutex_unlock(&room->lock);
-    if (!is_over) return;
-    uv_mutex_destroy(&room->lock);
+    if (atomic_fetch_sub(&room->users, 1) > 1) return;
+    while (room->holders) {
+        struct room_holder *holder = room->holders;
+        room->holders = holder->next;
+        free(holder);
+    }
     free(room);
 }
 
 void room_close(struct compile_room *room) {
-    if (!room) return;
-    uv_mutex_lock(&room->lock);
-    room->is_closed = true;
-    leave(room);
+    if (room) leave(room);
+}
+
+static void forget_idle(struct compile_room *room) {
+    struct room_holder **at = &room->holders;
+    while (*at) {
+        struct room_holder *holder = *at;
+        if (atomic_load(&holder->parts) > 0) {
+            at = &holder->next;
+            continue;
+        }
+        *at = holder->next;
+        free(holder);
+    }
+}
+
+static struct room_holder *find_or_add(struct compile_room *room, uid_t principal) {
+    for (struct room_holder *holder = room->holders; holder; holder = holder->next)
+        if (holder->principal == principal) return holder;
+    struct room_holder *holder = zeroed_or_abort(1, sizeof *holder);
+    holder->principal = principal;
+    holder->next = room->holders;
+    room->holders = holder;
+    return holder;
 }
 
 void room_begin(struct compile_room *room, struct room_part *part, uid_t principal, bool is_bound) {
-    *part = (struct room_part){.room = room, .principal = principal, .is_bound = is_bound};
+    *part = (struct room_part){.room = room, .is_bound = is_bound};
     if (!room) return;
-    uv_mutex_lock(&room->lock);
-    struct holder *holder = find(room, principal);
-    if (!holder) {
-        holder = new_or_abort(struct holder);
-        *holder = (struct holder){.next = room->holders, .principal = principal};
-        room->holders = holder;
-    }
-    holder->parts++;
-    leave(room);
+    forget_idle(room);
+    part->holder = find_or_add(room, principal);
+    atomic_fetch_add(&part->holder->parts, 1);
+    atomic_fetch_add(&room->users, 1);
 }
 
-static int take(struct compile_room *room, const struct room_part *part, uint64_t bytes, struct error *reterr) {
-    struct holder *holder = find(room, part->principal);
-    struct share share = {.all = COMPILE_ROOM_BYTES, .used = room->bytes + bytes, .own = holder->bytes + bytes};
-    if (!share_is_fair(&share, part->is_bound))
-        return error_set(reterr, E_LIMIT,
-                         "compilations under way have %llu MiB in memory, %llu of them for this user, and there is no "
-                         "room for more; try again when some have ended",
-                         (unsigned long long)room->bytes >> 20, (unsigned long long)holder->bytes >> 20);
-    holder->bytes += bytes;
-    room->bytes += bytes;
-    return 0;
+static void give(struct room_part *part, uint64_t bytes) {
+    atomic_fetch_sub(&part->holder->bytes, bytes);
+    atomic_fetch_sub(&part->room->bytes, bytes);
+}
+
+/* Taken first: two that take at once are both counted. */
+static int take(struct room_part *part, uint64_t bytes, struct error *reterr) {
+    uint64_t own = atomic_fetch_add(&part->holder->bytes, bytes), used = atomic_fetch_add(&part->room->bytes, bytes);
+    struct share share = {.all = COMPILE_ROOM_BYTES, .used = used + bytes, .own = own + bytes};
+    if (share_is_fair(&share, part->is_bound)) return 0;
+    give(part, bytes);
+    return error_set(reterr, E_LIMIT,
+                     "compilations under way have %llu MiB in memory, %llu of them for this user, and there is no room "
+                     "for more; try again when some have ended",
+                     (unsigned long long)used >> 20, (unsigned long long)own >> 20);
 }
 
 int room_take(struct room_part *part, uint64_t bytes, struct error *reterr) {
-    int result = 0;
-    if (part->room) {
-        uv_mutex_lock(&part->room->lock);
-        result = take(part->room, part, bytes, reterr);
-        leave(part->room);
-    }
+    int result = part->room ? take(part, bytes, reterr) : 0;
     if (result == 0) part->bytes += bytes;
     return result;
 }
 
-static void give(struct room_part *part, uint64_t bytes) {
+void room_give(struct room_part *part, uint64_t bytes) {
     if (bytes > part->bytes) bytes = part->bytes;
     part->bytes -= bytes;
-    if (!part->room) return;
-    find(part->room, part->principal)->bytes -= bytes;
-    part->room->bytes -= bytes;
-}
-
-void room_give(struct room_part *part, uint64_t bytes) {
-    if (part->room) uv_mutex_lock(&part->room->lock);
-    give(part, bytes);
-    if (part->room) leave(part->room);
-}
-
-static void drop_holder(struct compile_room *room, struct holder *holder) {
-    struct holder **at = &room->holders;
-    if (--holder->parts > 0) return;
-    while (*at != holder) at = &(*at)->next;
-    *at = holder->next;
-    free(holder);
+    if (part->room) give(part, bytes);
 }
 
 void room_end(struct room_part *part) {
     struct compile_room *room = part->room;
     if (!room) return;
-    uv_mutex_lock(&room->lock);
-    give(part, part->bytes);
-    drop_holder(room, find(room, part->principal));
+    room_give(part, part->bytes);
+    atomic_fetch_sub(&part->holder->parts, 1);
     *part = (struct room_part){0};
     leave(room);
 }

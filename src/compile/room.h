@@ -9,11 +9,11 @@ enum { COMPILE_ROOM_BYTES = 1 << 30 };
 
 struct compile_room;
 
-/* What one compilation holds. With no room at all it is counted, and not bounded. */
+/* What one compilation holds; one thread at a time uses it. With no room at all it is counted, and not bounded. */
 struct room_part {
     struct compile_room *room;
-    uid_t principal;
-    bool is_bound; /* it has no more than its share */
+    struct room_holder *holder; /* whose it is */
+    bool is_bound;              /* it has no more than its share */
     uint64_t bytes;
 };
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/core_internal.h"
+#include "term/term.h"
 
 /* A turn costs about a millisecond at the most. Costs are bytes that are searched or printed; looking at a record
    costs something even if it has no text. */
@@ -93,18 +94,13 @@ static void spend(size_t *left, size_t cost) {
     *left = *left > cost ? *left - cost : 0;
 }
 
-static int append_bytes(const char *bytes, size_t size, void *data) {
-    struct buf *buf = data;
-    buf_append(buf, bytes, size);
-    return buf->failed ? -1 : 0;
-}
-
 static bool print(struct feed_pump *pump, json_t *record) {
     if (pump->printed == record) return true;
     json_decref(pump->printed);
     pump->printed = NULL;
     buf_clear(&pump->text);
-    if (json_dump_callback(record, append_bytes, &pump->text, JSON_COMPACT) < 0) {
+    term_json_write(record, &pump->text);
+    if (pump->text.failed) {
         buf_free(&pump->text);
         return false;
     }

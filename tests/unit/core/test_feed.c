@@ -2,6 +2,10 @@
 #include "core/sandbox/sandbox.h"
 #include "core/stage.h"
 
+#include <time.h>
+
+#include "slowness.h"
+
 enum { CAPACITY = 4 };
 
 /* A reader whose items and end go into the story; it may leave at an item. */
@@ -403,6 +407,39 @@ static void test_all_who_follow_get_the_same_bytes(void **state) {
     feed_release(feed);
 }
 
+static uint64_t own_cpu_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void on_long_text(struct request *request, uint64_t seq, const char *text, size_t size) {
+    struct reader *reader = request->transport;
+    (void)seq, (void)text;
+    assert_true(size > 6 * (64 << 10));
+    reader->items++;
+}
+
+/* Each is an escape of six bytes. One record may be as long as a node's text, and is printed in one turn. */
+static void test_control_characters_are_printed_fast(void **state) {
+    enum { SIZE = 64 << 10, RECORDS = 4 * CAPACITY, EACH_MAX_US = 2500 };
+    static char text[SIZE];
+    struct stage *stage = *state;
+    struct feed *feed = feed_new(RECORDS, 0);
+    struct reader a = reader_of(stage, 'a');
+    memset(text, 1, sizeof text);
+    for (int i = 0; i < RECORDS; i++) feed_add(feed, json_pack("{s:s%}", "text", text, sizeof text));
+    a.request.item_text = on_long_text;
+    uint64_t begun_us = own_cpu_us();
+    stream(&a, feed, all, false);
+    run(stage);
+    uint64_t took_us = own_cpu_us() - begun_us;
+    assert_int_equal(a.items, RECORDS);
+    assert_in_range(took_us, 0, RECORDS * EACH_MAX_US * TEST_SLOWNESS);
+    stage_expect(stage, "a:done ");
+    feed_release(feed);
+}
+
 /* ---- the engine's own requests ---- */
 
 static void test_a_prompt_reader_hears_at_once(void **state) {
@@ -501,6 +538,7 @@ int main(void) {
         ON_STAGE(test_all_who_follow_get_the_same_bytes),
         ON_STAGE(test_a_prompt_reader_hears_at_once),
         ON_STAGE(test_a_prompt_reader_may_cause_more),
+        ON_STAGE(test_control_characters_are_printed_fast),
         ON_STAGE(test_events_are_their_owners),
         ON_STAGE(test_a_number_tells_sandboxes_of_one_id_apart),
     };
