@@ -149,7 +149,7 @@ int jailed_resize(const struct launcher *launcher, const struct jailed_node *nod
 struct jailed_bind {
     const char *source, *target; /* source: a path, an opened project's token, or a volume's name */
     bool executable;
-    int volume_fd; /* what was opened of it */
+    int volume_fd;                /* what was opened of it */
     bool is_volume, is_read_only; /* read-only is all else anyway, or as it was opened */
 };
 

@@ -70,7 +70,7 @@ int volume_remove(const struct launcher *launcher, int peer_fd, const char *name
 /* ---- make.c ---- */
 
 void volume_make(struct launcher *launcher, struct request request, int peer_fd, const char *name, uint64_t size_bytes);
-void volume_made(struct launcher *launcher, size_t index);          /* its helper said something, or ended */
+void volume_made(struct launcher *launcher, size_t index); /* its helper said something, or ended */
 /* The daemon that asked for them has gone: the next one would not know of them. */
 void volumes_call_off(struct launcher *launcher);
 uint64_t volumes_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */

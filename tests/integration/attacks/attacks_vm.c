@@ -130,10 +130,11 @@ static const struct attack on_agent[] = {
      .seen_value = "error",
      .cause = "the VM ended with status 1"},
     {.name = "starve_the_agent",
-     .tries = "occupy the VM's scheduler from native code",
+     .tries = "occupy all schedulers of the VM from native code",
      .where = LOW,
      .wall = "daemon: heartbeat",
-     .code = "ok = attack:native(), spawn(fun attack_nif:occupy/0)",
+     .code = "ok = attack:native(), [spawn_opt(fun attack_nif:occupy/0, [{scheduler, N}]) || "
+             "N <- lists:seq(1, erlang:system_info(schedulers))]",
      .fate = DIES,
      .seen_kind = "violation",
      .seen_value = "heartbeat_missed",
