@@ -135,10 +135,11 @@ static void on_content(struct asking *asking, int fd, const struct error *error,
         end(asking, NULL, error);
         return;
     }
+    uid_t uid = asking->request->caller.uid;
     asking->read = read;
     asking->content_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
     asking->work = (struct loop_work){.run = take_content, .done = on_taken};
-    loop_work_submit(&asking->engine->host.workers, asking->request->caller.uid, &asking->work);
+    loop_work_submit(&asking->engine->host.workers, uid, &asking->work);
 }
 
 static void on_listing(void *data, int fd, const struct error *error) {

@@ -165,8 +165,9 @@ static void check_end(struct job *job, const struct sbx_error *error) {
     const char *cause = attack->cause ? attack->cause : "the VM ended";
     struct sbx_error missing;
     bool is_violation = attack->seen_kind && strcmp(attack->seen_kind, "violation") == 0;
-    /* Of what ends a node, that which is noticed first. */
-    if (!tells(error->detail, cause) &&
+    /* Of what ends a node, that which is noticed first. Its memory is told with what gives a compilation more. */
+    bool is_memory = strstr(cause, "used more memory") && strstr(error->detail, " took more memory than its ");
+    if (!is_memory && !tells(error->detail, cause) &&
         !tells(error->detail, "the node closed its control channel|the agent has not answered for"))
         job->failure = string_print("%s: %s, not %s", attack->name, error->detail, cause);
     else if (sbx_info(world_client(job->scene->world), job->id, NULL, &missing) == 0)
