@@ -188,6 +188,7 @@ static void tend(struct sandbox *sandbox) {
     count_worker(sandbox);
     if (!sandbox->metering.is_working) return;
     node_beat(sandbox->node);
+    metering_hasten(sandbox);
     limit_look_at_forks(sandbox);
     /* A sandbox works that is not known to be at full load. */
     sandbox->engine->cpu_watch.looks_again |= !sandbox->metering.pace.is_flat_out;

@@ -58,6 +58,8 @@ void metering_stop(struct engine *engine); /* look no more; the timer stays to b
 void metering_init(struct sandbox *sandbox);
 void metering_free(struct sandbox *sandbox);
 void metering_begin(struct sandbox *sandbox); /* a VM has started, or is known again */
+/* It was looked at rarely, since it idled, and has begun to work. */
+void metering_hasten(struct sandbox *sandbox);
 void metering_end(struct sandbox *sandbox);   /* it is gone */
 
 /* What the kernel tells: memory, CPU, disk, descriptors. Cheap. */

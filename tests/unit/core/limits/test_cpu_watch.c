@@ -135,6 +135,19 @@ static void while_its_code_is_changed_too(void **state) {
     RUN_UNTIL(scene->stage, node_yields(scene->sandbox->node));
 }
 
+/* What it idled with is old: its metering need not wait for the next look, which is seconds away. */
+static void what_begins_to_work_is_looked_at_soon(void **state) {
+    struct scene *scene = ((struct cpu_scene *)*state)->scene;
+    struct metering *metering = &scene->sandbox->metering;
+    metering_open(&scene->engine);
+    metering->idle_looks = 3;
+    metering->next_ms = uv_now(scene->engine.loop) + METER_IDLE_MAX_MS;
+    RUN_UNTIL(scene->stage, metering->idle_looks == 0);
+    assert_true(metering->now.values[METER_CPU] >= 1);
+    metering_stop(&scene->engine);
+    uv_close((uv_handle_t *)&scene->engine.meter_timer, NULL);
+}
+
 /* A launcher that fails is asked again, but not at each look. */
 static void what_fails_is_not_asked_for_at_each_look(void **state) {
     enum { LOOKS_MS = 600 };
@@ -194,6 +207,7 @@ int main(void) {
 #define SET(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         SET(who_works_yields),
+        SET(what_begins_to_work_is_looked_at_soon),
         SET(who_is_alone_does_not),
         SET(a_node_told_to_busy_wait_does_not),
         SET(without_an_agent_too),
