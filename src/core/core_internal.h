@@ -66,8 +66,6 @@ struct sandbox {
     unsigned open_handles;
 };
 
-struct named_volume;
-
 struct retired_profiles {
     struct retired_profiles *next;
     struct guard_profiles profiles;
@@ -120,8 +118,8 @@ struct engine {
     struct compiler *compiler;
     struct watcher *watcher;
     struct pool *pool;
-    struct named_volume *volumes; /* all that the launcher has */
-    struct names *names;          /* NULL: no profile lists any */
+    struct map volumes;  /* all that the launcher has, by name: struct link_volume */
+    struct names *names; /* NULL: no profile lists any */
     struct guard_profiles profiles;
     struct retired_profiles *retired; /* of earlier settings: sandboxes refer to them until they start again */
     struct settings_source settings;

@@ -243,6 +243,7 @@ struct jail_request {
     const char *const *env;
     const char *program;
     const char *data_volume; /* what /data is; NULL: a tmpfs */
+    bool takes_data;         /* /data is a tmpfs, and a volume may be mounted over it later */
     bool takes_volumes;      /* it has a place for folders and volumes that are mounted later */
     unsigned execs;          /* how many execve the program needs; ignored when the profile may exec */
 };

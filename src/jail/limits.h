@@ -67,10 +67,10 @@ enum jail_policy {
     X(TTL, ttl, MS, 1, 3650 * JAIL_DAY_MS, UNBOUND, SERVICE, END, DESTROY, NOWHERE, OPTION,                            \
       "destroy the sandbox after this time")                                                                           \
     X(DISK, disk, BYTES, 64 * JAIL_KIB, JAIL_TIB, REFUSED, KERNEL, WHOLE, WARN, OUTSIDE, OPTION,                       \
-      "what it may write to /data and /tmp")                                                                           \
+      "what it may write to /tmp, and at first the size of /data")                                                     \
     /* Each costs memory that the disk does not count; in a small disk there are as many as it has KiB. */             \
     X(FILES, files, COUNT, 64, 1 << 30, SHARE(DISK, 1024), KERNEL, WHOLE, WARN, OUTSIDE, PAIR,                         \
-      "files and folders in /data and /tmp")                                                                           \
+      "files and folders in /tmp, and in /data where that is in memory")                                               \
     /* The VM keeps machine code in files of 64 MiB at most. */                                                        \
     X(FILE_SIZE, file_size, BYTES, 64 * JAIL_MIB, JAIL_TIB, UNBOUND, KERNEL, WHOLE, WARN, NOWHERE, PAIR,               \
       "the size of one file")                                                                                          \

@@ -161,7 +161,9 @@ static void add_execute_rules(struct draft *draft) {
 static void add_landlock(struct draft *draft) {
     if (!can(draft, JAIL_GUARANTEE_LANDLOCK)) return;
     add_read_rules(draft);
-    add(draft, JAIL_PLAN_WRITE, "/data", NULL, 0);
+    /* What is mounted over /data later is out of the reach of a rule on /data. One on the directory above holds for it,
+       and that is the root: all else there is read-only as a mount, and no rule lets anything of it be executed. */
+    add(draft, JAIL_PLAN_WRITE, draft->request->takes_data ? "/" : JAIL_DATA, NULL, 0);
     add(draft, JAIL_PLAN_WRITE, "/tmp", NULL, 0);
     /* What is mounted below comes later: a rule on the directory above goes on to hold. */
     if (draft->request->takes_volumes) add(draft, JAIL_PLAN_WRITE, JAIL_VOLUMES, NULL, 0);

@@ -56,6 +56,11 @@ static bool is_filter_set(const char *word) {
     return seccomp_set_find(word) >= 0;
 }
 
+/* The root too. */
+static bool is_rule_place(const char *word) {
+    return path_is_clean(word) || strcmp(word, "/") == 0;
+}
+
 static bool is_disk(const char *word) {
     return is_one_of(word, plan_disks, JAIL_DISKS);
 }
@@ -94,7 +99,7 @@ static const struct plan_verb verbs[JAIL_PLAN_VERB_COUNT] = {
     [JAIL_PLAN_DIRECTORY] = {"directory", .operands = {path_is_clean}, .times = MOUNTS_MAX},
     [JAIL_PLAN_PROC] = {"proc", .times = 1},
     [JAIL_PLAN_READ] = {"read", .operands = {path_is_clean}, .times = MOUNTS_MAX},
-    [JAIL_PLAN_WRITE] = {"write", .operands = {path_is_clean}, .times = MOUNTS_MAX},
+    [JAIL_PLAN_WRITE] = {"write", .operands = {is_rule_place}, .times = MOUNTS_MAX},
     [JAIL_PLAN_EXECUTE] = {"execute", .operands = {path_is_clean}, .times = MOUNTS_MAX},
     [JAIL_PLAN_SECCOMP] = {"seccomp", .operands = {is_filter_set}, .times = 1, .is_needed = true},
     [JAIL_PLAN_EXECS] = {"execs", .most = 1 << 20, .times = 1},

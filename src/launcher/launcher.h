@@ -77,22 +77,21 @@ void launcher_close(struct launcher *launcher);
 
 enum source {
     SOURCE_SIGNAL,
-    SOURCE_SERVER,        /* a process dials */
-    SOURCE_LINK,          /* the daemon says something */
-    SOURCE_DAEMON,        /* the daemon's pidfd */
-    SOURCE_NOTIFY,        /* a node's listener; the index is the node's */
-    SOURCE_PATH,          /* what a refused call was made with; the index is the node's */
-    SOURCE_DEATH,         /* a node's pidfd, while it is buried */
-    SOURCE_VOLUME,        /* that one was made; the index is its making's */
-    SOURCE_VOLUME_OPENED, /* what a helper that opens one says; the index is its opening's */
-    SOURCE_FILE,          /* what a helper inside a node says; the index is its doing's */
-    SOURCE_PROJECT,       /* a helper's answer; the index is the project's */
-    SOURCE_REFUSALS,      /* packets that egress refused */
-    SOURCE_ADDRESSES,     /* the host's own have changed */
-    SOURCE_GREETING,      /* egress is made, or not */
-    SOURCE_KEEPER,        /* the pidfd of the process that egress lives by */
-    SOURCE_PORT,          /* what a port's helper or forwarder says; the index is the port's */
-    SOURCE_FORWARDER,     /* a forwarder's pidfd; the index is its port's */
+    SOURCE_SERVER,    /* a process dials */
+    SOURCE_LINK,      /* the daemon says something */
+    SOURCE_DAEMON,    /* the daemon's pidfd */
+    SOURCE_NOTIFY,    /* a node's listener; the index is the node's */
+    SOURCE_PATH,      /* what a refused call was made with; the index is the node's */
+    SOURCE_DEATH,     /* a node's pidfd, while it is buried */
+    SOURCE_VOLUME,    /* what a process that works on a volume says; the index is its work's */
+    SOURCE_FILE,      /* what a helper inside a node says; the index is its doing's */
+    SOURCE_PROJECT,   /* a helper's answer; the index is the project's */
+    SOURCE_REFUSALS,  /* packets that egress refused */
+    SOURCE_ADDRESSES, /* the host's own have changed */
+    SOURCE_GREETING,  /* egress is made, or not */
+    SOURCE_KEEPER,    /* the pidfd of the process that egress lives by */
+    SOURCE_PORT,      /* what a port's helper or forwarder says; the index is the port's */
+    SOURCE_FORWARDER, /* a forwarder's pidfd; the index is its port's */
     SOURCE_COUNT,
 };
 

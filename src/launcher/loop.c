@@ -89,12 +89,7 @@ static void on_project(struct launcher *launcher, size_t index, uint32_t events)
 
 static void on_volume(struct launcher *launcher, size_t index, uint32_t events) {
     (void)events;
-    volume_made(launcher, index);
-}
-
-static void on_volume_opened(struct launcher *launcher, size_t index, uint32_t events) {
-    (void)events;
-    volume_opened(launcher, index);
+    volume_work_done(launcher, index);
 }
 
 static void on_file(struct launcher *launcher, size_t index, uint32_t events) {
@@ -142,22 +137,19 @@ static void on_forwarder(struct launcher *launcher, size_t index, uint32_t event
 typedef void (*source_fn)(struct launcher *launcher, size_t index, uint32_t events);
 
 static const source_fn source_functions[SOURCE_COUNT] = {
-    [SOURCE_SIGNAL] = on_signal,       [SOURCE_SERVER] = on_server,
-    [SOURCE_LINK] = on_link,           [SOURCE_DAEMON] = on_daemon,
-    [SOURCE_NOTIFY] = on_notify,       [SOURCE_DEATH] = on_death,
-    [SOURCE_PROJECT] = on_project,     [SOURCE_REFUSALS] = on_refusals,
-    [SOURCE_ADDRESSES] = on_addresses, [SOURCE_KEEPER] = on_keeper,
-    [SOURCE_GREETING] = on_greeting,   [SOURCE_PATH] = on_path,
-    [SOURCE_PORT] = on_port,           [SOURCE_FORWARDER] = on_forwarder,
-    [SOURCE_VOLUME] = on_volume,       [SOURCE_VOLUME_OPENED] = on_volume_opened,
+    [SOURCE_SIGNAL] = on_signal,   [SOURCE_SERVER] = on_server,       [SOURCE_LINK] = on_link,
+    [SOURCE_DAEMON] = on_daemon,   [SOURCE_NOTIFY] = on_notify,       [SOURCE_DEATH] = on_death,
+    [SOURCE_PROJECT] = on_project, [SOURCE_REFUSALS] = on_refusals,   [SOURCE_ADDRESSES] = on_addresses,
+    [SOURCE_KEEPER] = on_keeper,   [SOURCE_GREETING] = on_greeting,   [SOURCE_PATH] = on_path,
+    [SOURCE_PORT] = on_port,       [SOURCE_FORWARDER] = on_forwarder, [SOURCE_VOLUME] = on_volume,
     [SOURCE_FILE] = on_file,
 };
 
 /* All that waits for time, and how long the loop may sleep. */
 static int run_due(struct launcher *launcher) {
     static uint64_t (*const checks[])(struct launcher *, uint64_t) = {
-        bury_check,     project_check,   opener_check, violation_flush, supervise_check,       egress_check,
-        freezing_check, path_read_check, ports_check,  volumes_check,   volumes_opening_check, jailed_files_check};
+        bury_check,     project_check,   opener_check, violation_flush, supervise_check,   egress_check,
+        freezing_check, path_read_check, ports_check,  volumes_check,   jailed_files_check};
     uint64_t now_ms = clock_monotonic_ms();
     if (now_ms >= launcher->loop.due_ms) {
         launcher->loop.due_ms = UINT64_MAX;

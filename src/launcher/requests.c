@@ -342,7 +342,9 @@ static void handle_mount(const struct call *call) {
         refuse(call, E_INVALID, "a mount needs a clean absolute path or a project, and where it goes");
     else if (volume && !plan_name_is_valid(source))
         refuse(call, E_INVALID, "a volume is mounted by its name");
-    else if (volume || is_folder(call, source) ? !plan_is_volume_place(target) : exec != 0)
+    else if (volume && volume_is_private(source) ? strcmp(target, JAIL_DATA) != 0 || exec || read_only
+             : volume || is_folder(call, source) ? !plan_is_volume_place(target)
+                                                 : exec != 0)
         refuse(call, E_INVALID, "folders are mounted below /mnt or /data, and they alone may be executable");
     else if (!must_wait_for(call, volume ? source : NULL))
         finish(call, jailed_mount(call->launcher, node, &bind, 1, &error), &error);
@@ -375,18 +377,20 @@ static void handle_make_volume(const struct call *call) {
 }
 
 static void handle_remove_volume(const struct call *call) {
-    struct error error;
     const char *name = operand(call, 0);
     if (!name || !plan_name_is_valid(name) || (call->fd < 0 && !volume_is_private(name)))
         refuse(call, E_INVALID, "which volume, and who says so?");
     else
-        finish(call, volume_remove(call->launcher, call->fd, name, &error), &error);
+        volume_remove(call->launcher, call->request, call->fd, name);
 }
 
 static void handle_volumes(const struct call *call) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
+    const char *private = wire_message_value(call->message, "private");
     struct error error;
-    if (volumes_print(call->launcher, &text, &error) < 0)
+    if (private && strlen(private) != 1)
+        refuse(call, E_INVALID, "private= is followed by one digit");
+    else if (volumes_print(call->launcher, private ? *private : '\0', &text, &error) < 0)
         server_fail(call->launcher, call->request, &error);
     else
         server_ok(call->launcher, call->request, buf_string(&text), NULL, 0);

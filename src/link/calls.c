@@ -602,8 +602,9 @@ void link_remove_volume(struct launcher_link *link, int peer_fd, const char *nam
              "remove-volume", &text, peer_fd);
 }
 
-void link_volumes(struct launcher_link *link, link_volumes_fn done, void *data) {
+void link_volumes(struct launcher_link *link, char digit, link_volumes_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
+    if (digit) wire_put_pair(&text, "private", (char[]){digit, '\0'});
     link_ask(link, &(struct link_call){.deliver = deliver_volumes, .done = (link_callback)done, .data = data},
              "volumes", &text, -1);
 }

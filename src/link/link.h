@@ -152,7 +152,8 @@ void link_unpublish(struct launcher_link *link, const char *set, const struct ja
 void link_make_volume(struct launcher_link *link, int peer_fd, const char *name, uint64_t size_bytes, link_done_fn done,
                       void *data);
 void link_remove_volume(struct launcher_link *link, int peer_fd, const char *name, link_done_fn done, void *data);
-void link_volumes(struct launcher_link *link, link_volumes_fn done, void *data);
+/* Those that are sandboxes' own, with this first digit of their key; NUL: the named ones. */
+void link_volumes(struct launcher_link *link, char digit, link_volumes_fn done, void *data);
 void link_mount_volume(struct launcher_link *link, const char *node, const char *name, const char *place,
                        bool is_read_only, bool is_executable, link_done_fn done, void *data);
 /* A piece of a file of a running node, or the list of a folder: see docs/protocols/launcher.md. The call takes no

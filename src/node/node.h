@@ -169,6 +169,7 @@ struct node_spec {
     const struct jail_host *resolved; /* what the names that the profile lists stand for */
     size_t resolved_count;
     const char *data_volume; /* what its /data is; NULL: a tmpfs */
+    bool takes_data;         /* a volume may be mounted over its /data later */
 };
 
 enum node_cause {
@@ -242,6 +243,7 @@ bool node_is_frozen(const struct node *node);
 struct node_usage {
     struct jail_limits used;
     struct jail_limits fullest_percent; /* of limits that several places share: of whichever place is fullest */
+    struct jail_limits most;            /* of these limits, what all places together have room for */
     uint64_t cpu_ns;                    /* since it started */
 };
 void node_usage(struct node *node, struct node_usage *ret); /* from outside, with a few system calls */

@@ -99,7 +99,8 @@ static void boot(struct pool *pool, size_t shelf_index) {
                              .toolchain = shelf->toolchain,
                              .profile = &shelf->profile,
                              .limits = shelf->profile.limits,
-                             .elixir = shelf->elixir};
+                             .elixir = shelf->elixir,
+                             .takes_data = pool->host->features.guarantees & 1u << JAIL_GUARANTEE_VOLUMES};
     spec.limits.cpu_weight_percent = BOOT_WEIGHT_PERCENT;
     struct resident *resident = new_or_abort(struct resident);
     struct error ignored; /* the next caller that needs a node gets it */
@@ -198,12 +199,10 @@ static size_t need_shelf(struct pool *pool, const struct toolchain *toolchain, c
     return index;
 }
 
-/* What a booted VM can't be given any more: variables that native code would read from its environment, and another
-   /data, whose rule of Landlock would not hold. */
+/* What a booted VM can't be given any more: variables that native code would read from its environment. */
 static bool can_be_warm(const struct pool *pool, const struct node_spec *spec) {
     bool has_env = json_object_size(spec->env) > 0;
     if (!node_limits_fit(&spec->limits, &spec->profile->limits)) return false;
-    if (spec->data_volume) return false;
     return pool->settings.nodes_max > 0 && !pool->quiescing && spec->kind == NODE_APPLICATION &&
            !(has_env && spec->profile->native_code);
 }

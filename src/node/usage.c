@@ -91,7 +91,9 @@ static uint64_t os_tasks(const struct node *node) {
 static void add_place(struct node_usage *usage, enum jail_limit limit, uint64_t used, uint64_t most, uint64_t unit) {
     uint64_t sum = jail_limit_get(&usage->used, limit), fullest = jail_limit_get(&usage->fullest_percent, limit);
     uint64_t percent = most ? used * 100 / most : 0;
+    uint64_t all = jail_limit_get(&usage->most, limit);
     jail_limit_set(&usage->used, limit, (sum == NODE_UNKNOWN ? 0 : sum) + used * unit);
+    jail_limit_set(&usage->most, limit, (all == NODE_UNKNOWN ? 0 : all) + most * unit);
     if (fullest == NODE_UNKNOWN || percent > fullest) jail_limit_set(&usage->fullest_percent, limit, percent);
 }
 
@@ -146,6 +148,7 @@ void node_usage(struct node *node, struct node_usage *ret) {
     for (unsigned i = 0; i < JAIL_LIMIT_COUNT; i++) {
         jail_limit_set(&ret->used, i, NODE_UNKNOWN);
         jail_limit_set(&ret->fullest_percent, i, NODE_UNKNOWN);
+        jail_limit_set(&ret->most, i, NODE_UNKNOWN);
     }
     ret->cpu_ns = node_cpu_ns(node);
     ret->used.memory_bytes = memory_bytes(node);

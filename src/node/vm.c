@@ -242,6 +242,7 @@ int vm_plan(const struct node_host *host, const struct node_spec *spec, const st
         .has_loopback = spec->has_loopback,
         .directories = directories,
         .data_volume = spec->data_volume,
+        .takes_data = spec->takes_data,
         .takes_volumes = spec->kind == NODE_APPLICATION,
     };
     return build(draft, &request, host, ret, ret_lost, reterr);

@@ -137,9 +137,10 @@ _Static_assert((int)LIMITS_MAX_ENTRIES >= (int)JAIL_LIMIT_COUNT, "all limits can
         {.name = "data_size_bytes",                                                                                    \
          .type = OP_SIZE,                                                                                              \
          .flag = "data-size",                                                                                          \
-         .min = 16 << 20,                                                                                              \
          .max = INT64_C(1) << 40,                                                                                      \
-         .summary = "make /data a volume of this size: it counts as disk alone, and outlives restarts"},               \
+         .summary =                                                                                                    \
+             "size of /data, which outlives restarts; as large as disk unless said, 16M at least; 0: in memory "       \
+             "instead, as part of disk"},                                                                              \
         {.name = "volumes",                                                                                            \
          .type = OP_MOUNTS,                                                                                            \
          .flag = "volume",                                                                                             \

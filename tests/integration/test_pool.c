@@ -40,6 +40,19 @@ static void assert_has_egress(json_t *sandbox) {
     assert_int_equal(json_integer_value(rate), 1 << 20);
 }
 
+/* Its rule over what is written is on the root, since its /data came later. All else is read-only still. */
+static void assert_nothing_else_is_writable(struct world *world) {
+    assert_evaluates(world,
+                     "[P || P <- [\"/x\", \"/app/x\", \"/mnt/x\", \"/dev/x\", \"/dev/urandom/x\", \"/sandbox/x\", "
+                     "\"/sandbox/control/x\", \"/sandbox/boot/x\", \"/proc/x\", \"/proc/self/comm\", "
+                     "\"/proc/self/mem\", \"/proc/self/oom_score_adj\", \"/proc/1/mem\", "
+                     "code:which(lists), code:which(counter)], element(1, file:open(P, [read, write, raw])) =:= ok "
+                     "orelse file:make_dir(P ++ \"d\") =:= ok]",
+                     "[]");
+    assert_evaluates(world, "[file:list_dir(\"/proc/1/root\"), file:list_dir(\"/proc/1/fd\")]",
+                     "[{error,eacces},{error,eacces}]");
+}
+
 /* As good as one that was booted for it: files, variables, limits, and the wall. */
 static void a_sandbox_takes_it(struct world *world) {
     json_t *sandbox =
@@ -53,9 +66,12 @@ static void a_sandbox_takes_it(struct world *world) {
     json_decref(sandbox);
     assert_evaluates(world, "os:getenv(\"COLOUR\")", "\"gr\xc3\xbcn\"");
     assert_evaluates(world, "counter:increment(7)", "7");
-    assert_evaluates(world, "element(2, file:write_file(\"/data/x\", binary:copy(<<0>>, 1048576)))", "enospc");
+    assert_evaluates(world, "element(2, file:write_file(\"/tmp/x\", binary:copy(<<0>>, 1048577)))", "enospc");
+    assert_evaluates(world, "element(2, file:write_file(\"/data/x\", binary:copy(<<0>>, 16777216)))", "enospc");
+    assert_evaluates(world, "file:write_file(\"kept\", <<\"1\">>)", "ok");
     assert_evaluates(world, "file:delete(\"/data/x\")", "ok");
     assert_evaluates(world, "element(2, file:write_file(\"/app/counter_erl/x\", <<>>))", "erofs");
+    assert_nothing_else_is_writable(world);
     uint64_t before = world_now(world);
     free(world_try_eval(world, "a", "erlang", "os:cmd(\"id\")", 2000));
     json_decref(world_wait_event(world, before, &(struct event_pattern){"violation", "a", "what", "execve"}));
@@ -73,6 +89,7 @@ static void nodes_wait_for_sandboxes(void **state) {
     assert_evaluates(world, "counter:value()", "7");
     json_decref(world_op(world, "restart", "{s:s}", "id", "a"));
     assert_evaluates(world, "{counter:value(), os:getenv(\"COLOUR\")}", "{7,\"gr\xc3\xbcn\"}");
+    assert_evaluates(world, "{file:read_file(\"/data/kept\"), file:get_cwd()}", "{{ok,<<\"1\">>},{ok,\"/data\"}}");
     world_close(world);
 }
 

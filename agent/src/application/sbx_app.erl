@@ -137,6 +137,7 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
     Names = lists:map(fun load_spec/1, Apps),
     publish(starting, #tree{modules = Modules}),
     try
+        ok = enter_data(),
         ok = set_environment(maps:get(env, Args, [])),
         ok = set_hosts(maps:get(hosts, Args, [])),
         ok = ready_language(Elixir),
@@ -254,6 +255,13 @@ set_hosts(Hosts) ->
         end,
         Hosts
     ).
+
+%% A volume may have been mounted over the folder that the VM booted in: its path leads there now.
+enter_data() ->
+    case file:get_cwd() of
+        {ok, "/data" = Data} -> file:set_cwd(Data);
+        _ -> ok
+    end.
 
 %% A pooled node was started without the application's environment variables.
 set_environment(Env) ->

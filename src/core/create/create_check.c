@@ -99,6 +99,16 @@ static int check_room(const struct engine *engine, const struct caller *caller, 
                      engine->sandboxes.count);
 }
 
+/* As large as the limit of the disk, unless the caller says how large. */
+static int choose_data(const struct engine *engine, const json_t *params, struct sandbox_config *config,
+                       struct error *reterr) {
+    bool is_possible = engine->host.features.guarantees & 1u << JAIL_GUARANTEE_VOLUMES;
+    if (is_possible && !json_object_get(params, "data_size_bytes"))
+        config->data_size_bytes = volumes_data_size(config->limits.disk_bytes);
+    if (volumes_check_data(engine, config->data_size_bytes, reterr) < 0) return -1;
+    return sandbox_config_make_key(config, reterr);
+}
+
 int create_check(struct engine *engine, struct request *request, struct sandbox_config *ret, struct error *reterr) {
     if (engine->closing.is_begun) return error_set(reterr, E_SHUTDOWN, "the service is shutting down");
     if (!engine->ready) return error_set(reterr, E_LAUNCHER, "the service is still starting");
@@ -113,7 +123,7 @@ int create_check(struct engine *engine, struct request *request, struct sandbox_
     if (result == 0) result = check_access(engine, &request->caller, ret->profile, reterr);
     if (result == 0) result = check_required(engine, ret, json_object_get(request->params, "require"), reterr);
     if (result == 0) result = volumes_check_access(engine, &request->caller, ret->volumes, reterr);
-    if (result == 0) result = volumes_check_data(engine, ret->data_size_bytes, reterr);
+    if (result == 0) result = choose_data(engine, request->params, ret, reterr);
     if (result == 0) result = migrations_check(ret->migrate, reterr);
     if (result == 0) result = compile_bounds_check(engine, &ret->compile_bounds, reterr);
     if (result == 0) result = check_ports(engine, ret, reterr);

@@ -23,6 +23,8 @@ static const struct meter_thresholds thresholds = {80, 95, 5};
 
 double metering_limit(const struct sandbox *sandbox, enum meter_metric metric) {
     enum jail_limit limit;
+    double most = sandbox->metering.most[metric];
+    if (sandbox->config.data_size_bytes && !isnan(most)) return most; /* the volume is /data's, the limit is /tmp's */
     uint64_t value = meter_metric_limit(metric, &limit) ? jail_limit_value(&sandbox->config.limits, limit) : 0;
     return value ? (double)value : (double)NAN;
 }
@@ -86,6 +88,7 @@ void metering_look(struct sandbox *sandbox) {
             continue;
         metering->now.values[i] = known(jail_limit_get(&usage.used, limit));
         metering->fullest_percent[i] = known(jail_limit_get(&usage.fullest_percent, limit));
+        metering->most[i] = known(jail_limit_get(&usage.most, limit));
     }
     if (usage.cpu_ns != NODE_UNKNOWN) take_cpu(metering, usage.cpu_ns, now_ms);
     take_traffic(metering, sandbox->node);
@@ -381,7 +384,7 @@ void metering_stop(struct engine *engine) {
 /* ---- beginnings and ends ---- */
 
 static void forget_percents(struct metering *metering) {
-    for (unsigned i = 0; i < METER_METRIC_COUNT; i++) metering->fullest_percent[i] = (double)NAN;
+    for (unsigned i = 0; i < METER_METRIC_COUNT; i++) metering->fullest_percent[i] = metering->most[i] = (double)NAN;
 }
 
 void metering_init(struct sandbox *sandbox) {

@@ -26,6 +26,7 @@ struct metering {
     uint64_t asked_ms, asked_cpu_ns, reductions; /* at the agent's last word; 0: it has told nothing yet */
     double steady_cpu_percent;                   /* over several looks: a burst is no alert */
     double fullest_percent[METER_METRIC_COUNT];  /* of the fullest place, where one is full before all are; NAN */
+    double most[METER_METRIC_COUNT];             /* what all its places have room for; NAN */
     struct node_traffic traffic;                 /* of its egress, at the last look */
     struct node_traffic counted;                 /* of that by the one it has now: another one counts from 0 */
     bool has_traffic;
@@ -60,7 +61,7 @@ void metering_free(struct sandbox *sandbox);
 void metering_begin(struct sandbox *sandbox); /* a VM has started, or is known again */
 /* It was looked at rarely, since it idled, and has begun to work. */
 void metering_hasten(struct sandbox *sandbox);
-void metering_end(struct sandbox *sandbox);   /* it is gone */
+void metering_end(struct sandbox *sandbox); /* it is gone */
 
 /* What the kernel tells: memory, CPU, disk, descriptors. Cheap. */
 void metering_look(struct sandbox *sandbox);

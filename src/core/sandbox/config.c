@@ -43,11 +43,15 @@ static int check_env(json_t *env, struct error *reterr) {
     return 0;
 }
 
-static int take_volumes(struct sandbox_config *config, struct error *reterr) {
+int sandbox_config_make_key(struct sandbox_config *config, struct error *reterr) {
     if (json_array_size(config->volumes) == 0 && !config->data_size_bytes) return 0;
-    if (volumes_check(config->volumes, reterr) < 0) return -(int)E_INVALID;
     if (!config->volumes_key) config->volumes_key = volumes_make_key();
     return config->volumes_key ? 0 : error_set(reterr, E_NO_MEMORY, "no memory for volumes");
+}
+
+static int take_volumes(struct sandbox_config *config, struct error *reterr) {
+    if (volumes_check(config->volumes, reterr) < 0) return -(int)E_INVALID;
+    return sandbox_config_make_key(config, reterr);
 }
 
 static int find_profile(const struct guard_profiles *profiles, const json_t *object, struct sandbox_config *config,

@@ -39,6 +39,8 @@ struct sandbox_config {
     json_t *watch_ignore, *watch_include; /* patterns; NULL: none */
 };
 
+/* The key of its volumes, where it has any: it is kept with the sandbox. */
+int sandbox_config_make_key(struct sandbox_config *config, struct error *reterr);
 void sandbox_config_free(struct sandbox_config *config);
 /* From a caller's checked parameters, or from what sandbox_config_to_json made. */
 json_t *sandbox_config_to_json(const struct sandbox_config *config);

@@ -7,45 +7,46 @@
 #include "core/volumes/volumes.h"
 #include "jail/plan.h"
 
-struct named_volume {
-    struct named_volume *next;
-    struct link_volume facts;
-};
-
-static struct named_volume **find(struct engine *engine, const char *name) {
-    struct named_volume **at = &engine->volumes;
-    while (*at && strcmp((*at)->facts.name, name) != 0) at = &(*at)->next;
-    return at;
-}
-
 static bool is_private(const char *name) {
     return name[0] == JAIL_VOLUME_PRIVATE;
 }
 
 /* Callers name no sandbox's own. */
-static bool is_visible(const struct caller *caller, const struct named_volume *volume) {
-    return !is_private(volume->facts.name) && (caller->role == ROLE_ADMIN || caller->uid == volume->facts.owner);
+static bool is_visible(const struct caller *caller, const struct link_volume *volume) {
+    return !is_private(volume->name) && (caller->role == ROLE_ADMIN || caller->uid == volume->owner);
 }
 
 static void add(struct engine *engine, const struct link_volume *facts) {
-    struct named_volume *volume = new_or_abort(struct named_volume);
-    *volume = (struct named_volume){.facts = *facts, .next = engine->volumes};
-    engine->volumes = volume;
+    struct link_volume *volume = new_or_abort(struct link_volume);
+    *volume = *facts;
+    if (!map_set(&engine->volumes, facts->name, volume)) abort();
 }
 
-static void take_out(struct named_volume **at) {
-    struct named_volume *volume = *at;
-    *at = volume->next;
+/* Gone: its size is its owner's again. */
+static void take_out(struct engine *engine, const char *name) {
+    struct link_volume *volume = map_remove(&engine->volumes, name);
+    if (volume) quotas_give(engine->config.quotas, volume->owner, QUOTA_DISK, volume->size_bytes);
     free(volume);
 }
 
 void volumes_forget(struct engine *engine) {
-    while (engine->volumes) take_out(&engine->volumes);
+    size_t at = 0;
+    void *volume;
+    while (map_next(&engine->volumes, &at, NULL, &volume)) free(volume);
+    map_free(&engine->volumes);
+    engine->volumes = (struct map)MAP_INIT;
 }
 
 /* ---- a sandbox's own ---- */
 
+uint64_t volumes_data_size(uint64_t disk_bytes) {
+    uint64_t parts = (disk_bytes + JAIL_VOLUME_LEAST - 1) / JAIL_VOLUME_LEAST;
+    return (parts ? parts : 1) * JAIL_VOLUME_LEAST;
+}
+
 int volumes_check_data(const struct engine *engine, uint64_t size_bytes, struct error *reterr) {
+    if (size_bytes && size_bytes < JAIL_VOLUME_LEAST)
+        return error_set(reterr, E_INVALID, "data_size is 16M at least; 0 keeps /data in memory, as part of disk");
     if (!size_bytes || engine->host.features.guarantees & 1u << JAIL_GUARANTEE_VOLUMES) return 0;
     return error_set(reterr, E_GUARANTEE,
                      "/data can't be a volume here: that takes root, loop devices and mkfs.ext4; leave out data_size");
@@ -92,11 +93,7 @@ struct removing_data {
 /* One that a launcher could not remove any more is removed when the next one is there. */
 static void on_data_removed(void *data, const struct error *error) {
     struct removing_data *removing = data;
-    struct named_volume **at = find(removing->engine, removing->name);
-    if (*at && (!error || error->code == E_NOT_FOUND)) {
-        quotas_give(removing->engine->config.quotas, (*at)->facts.owner, QUOTA_DISK, (*at)->facts.size_bytes);
-        take_out(at);
-    }
+    if (!error || error->code == E_NOT_FOUND) take_out(removing->engine, removing->name);
     engine_part_closed(removing->engine);
     free(removing);
 }
@@ -128,31 +125,52 @@ static json_t *name_all_data(const struct engine *engine) {
 /* What a daemon or launcher that was killed had not removed. */
 static void remove_ownerless_data(struct engine *engine) {
     json_t *names = name_all_data(engine);
-    for (const struct named_volume *at = engine->volumes; at; at = at->next)
-        if (is_private(at->facts.name) && !json_object_get(names, at->facts.name)) remove_data(engine, at->facts.name);
+    size_t at = 0;
+    const char *name;
+    void *volume;
+    while (map_next(&engine->volumes, &at, &name, &volume))
+        if (is_private(name) && !json_object_get(names, name)) remove_data(engine, name);
     json_decref(names);
 }
 
 /* ---- whenever there is a launcher ---- */
 
-static void on_listed(void *data, const struct link_volume *volumes, size_t count, const struct error *error) {
-    struct engine *engine = data;
-    engine_part_closed(engine);
-    if (error) {
-        engine_log_error(engine, "volumes_unknown", NULL, error);
-        return;
-    }
+struct learning {
+    struct engine *engine;
+    size_t asked;
+};
+
+static void learn_part(struct engine *engine, const struct link_volume *volumes, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        if (*find(engine, volumes[i].name)) continue;
+        if (map_get(&engine->volumes, volumes[i].name)) continue;
         add(engine, &volumes[i]);
         quotas_count(engine->config.quotas, volumes[i].owner, QUOTA_DISK, volumes[i].size_bytes);
     }
-    remove_ownerless_data(engine);
 }
 
+static void on_listed(void *data, const struct link_volume *volumes, size_t count, const struct error *error) {
+    struct learning *learning = data;
+    struct engine *engine = learning->engine;
+    if (error)
+        engine_log_error(engine, "volumes_unknown", NULL, error);
+    else
+        learn_part(engine, volumes, count);
+    if (--learning->asked == 0) {
+        remove_ownerless_data(engine);
+        free(learning);
+    }
+    engine_part_closed(engine);
+}
+
+/* The named ones, and sandboxes' own by the first digit of their keys: one answer has no room for all. */
 void volumes_learn(struct engine *engine) {
-    engine_part_open(engine);
-    link_volumes(engine->host.link, on_listed, engine);
+    static const char parts[] = "0123456789abcdef";
+    struct learning *learning = new_or_abort(struct learning);
+    *learning = (struct learning){engine, sizeof parts};
+    for (size_t i = 0; i < sizeof parts; i++) {
+        engine_part_open(engine);
+        link_volumes(engine->host.link, parts[i], on_listed, learning);
+    }
 }
 
 /* ---- in sandboxes ---- */
@@ -162,7 +180,7 @@ int volumes_check_access(struct engine *engine, const struct caller *caller, jso
         struct mount_text mount;
         const char *text = json_string_value(json_array_get(volumes, i));
         if (!text || mount_text_parse(text, &mount, NULL) < 0 || mount_text_is_folder(mount.source)) continue;
-        const struct named_volume *volume = *find(engine, mount.source);
+        const struct link_volume *volume = map_get(&engine->volumes, mount.source);
         if (!volume || !is_visible(caller, volume))
             return error_set(reterr, E_NOT_FOUND,
                              "there is no volume '%.64s'; `sandbox volume create` makes one, and a folder has a slash",
@@ -228,8 +246,10 @@ static json_t *to_json(const struct link_volume *facts, const json_t *users) {
 void engine_volumes(struct engine *engine, struct request *request) {
     json_t *list = json_array();
     json_t *users = find_users(engine);
-    for (const struct named_volume *volume = engine->volumes; volume; volume = volume->next)
-        if (is_visible(&request->caller, volume)) json_array_append_new(list, to_json(&volume->facts, users));
+    size_t at = 0;
+    void *volume;
+    while (map_next(&engine->volumes, &at, NULL, &volume))
+        if (is_visible(&request->caller, volume)) json_array_append_new(list, to_json(volume, users));
     json_decref(users);
     answer_ok(engine, request, list);
 }
@@ -288,7 +308,7 @@ void engine_volume_create(struct engine *engine, struct request *request) {
     int result = check_caller(engine, request, &error);
     if (result == 0 && is_private(facts.name))
         result = error_set(&error, E_INVALID, "a volume's name does not begin with %c", JAIL_VOLUME_PRIVATE);
-    if (result == 0 && *find(engine, facts.name))
+    if (result == 0 && map_get(&engine->volumes, facts.name))
         result = error_set(&error, E_EXISTS, "there is a volume '%s' already", facts.name);
     if (result == 0) result = quotas_take(engine->config.quotas, facts.owner, QUOTA_DISK, facts.size_bytes, &error);
     if (result < 0) {
@@ -301,11 +321,7 @@ void engine_volume_create(struct engine *engine, struct request *request) {
 
 static void on_removed(void *data, const struct error *error) {
     struct changing *changing = data;
-    struct named_volume **at = find(changing->engine, changing->facts.name);
-    if (*at && !error) {
-        quotas_give(changing->engine->config.quotas, changing->facts.owner, QUOTA_DISK, changing->facts.size_bytes);
-        take_out(at);
-    }
+    if (!error) take_out(changing->engine, changing->facts.name);
     end_change(changing, error);
 }
 
@@ -313,7 +329,7 @@ void engine_volume_remove(struct engine *engine, struct request *request) {
     struct error error;
     struct changing *changing;
     const char *name = json_string_value(json_object_get(request->params, "name"));
-    const struct named_volume *volume = *find(engine, name);
+    const struct link_volume *volume = map_get(&engine->volumes, name);
     const struct sandbox *user = find_user(engine, name);
     int result = check_caller(engine, request, &error);
     if (result == 0 && (!volume || !is_visible(&request->caller, volume)))
@@ -325,6 +341,6 @@ void engine_volume_remove(struct engine *engine, struct request *request) {
         answer_error(engine, request, &error, NULL);
         return;
     }
-    begin_change(engine, request, &volume->facts, &changing);
+    begin_change(engine, request, volume, &changing);
     link_remove_volume(engine->host.link, request->caller.peer_fd, name, on_removed, changing);
 }

@@ -181,6 +181,7 @@ struct mounting {
     struct sandbox_ref sandbox;
     char node[JAIL_NAME_BYTES];
     char token[JAIL_NAME_BYTES]; /* of the folder that is open; "" */
+    bool data_is_due;            /* its node waited in the pool, and has a tmpfs for its /data */
     size_t next;
     void (*done)(struct sandbox *sandbox, const struct error *error);
 };
@@ -227,6 +228,12 @@ static void on_folder(void *data, const struct link_project *folder, const struc
 
 static void mount_next(struct mounting *mounting, struct sandbox *sandbox) {
     char name[VOLUMES_NAME_BYTES];
+    if (mounting->data_is_due) {
+        mounting->data_is_due = false;
+        link_mount_volume(sandbox->engine->host.link, mounting->node, volumes_name_data(sandbox, name), JAIL_DATA,
+                          false, false, on_mounted, mounting);
+        return;
+    }
     size_t index = mounting->next++;
     if (index == json_array_size(sandbox->config.volumes)) {
         end_mounting(mounting, NULL);
@@ -243,12 +250,13 @@ static void mount_next(struct mounting *mounting, struct sandbox *sandbox) {
 }
 
 void volumes_mount(struct sandbox *sandbox, void (*done)(struct sandbox *sandbox, const struct error *error)) {
-    if (json_array_size(sandbox->config.volumes) == 0) {
+    bool data_is_due = sandbox->tree.is_warm && sandbox->config.data_size_bytes;
+    if (json_array_size(sandbox->config.volumes) == 0 && !data_is_due) {
         done(sandbox, NULL);
         return;
     }
     struct mounting *mounting = new_or_abort(struct mounting);
-    *mounting = (struct mounting){.sandbox = sandbox_ref(sandbox), .done = done};
+    *mounting = (struct mounting){.sandbox = sandbox_ref(sandbox), .data_is_due = data_is_due, .done = done};
     snprintf(mounting->node, sizeof mounting->node, "%s", node_name(sandbox->node));
     mount_next(mounting, sandbox);
 }

@@ -37,15 +37,17 @@ void volumes_sweep(struct engine *engine);
 
 /* ---- named.c ---- */
 
-/* Ask a launcher that is new which there are, and have what no sandbox has any more removed. The list is kept. */
+/* Ask a launcher that is new which there are, and have what no sandbox has any more removed. They are kept. */
 void volumes_learn(struct engine *engine);
-/* E_GUARANTEE: /data can't be a volume here. */
+/* Of a sandbox whose caller did not say. */
+uint64_t volumes_data_size(uint64_t disk_bytes);
+/* E_GUARANTEE: /data can't be a volume here. E_INVALID: not of this size. */
 int volumes_check_data(const struct engine *engine, uint64_t size_bytes, struct error *reterr);
 /* Make a sandbox's own volume, at the cost of its owner, and remove it with all that is in it. */
 void volumes_make_data(struct sandbox *sandbox, int peer_fd, void (*done)(void *data, const struct error *error),
                        void *data);
 void volumes_remove_data(struct sandbox *sandbox);
-void volumes_forget(struct engine *engine); /* the list */
+void volumes_forget(struct engine *engine); /* which there are */
 /* E_NOT_FOUND: a volume that is not there, or not the caller's. */
 int volumes_check_access(struct engine *engine, const struct caller *caller, json_t *volumes, struct error *reterr);
 

@@ -94,30 +94,6 @@ static int open_target(const char *target) {
     return open_place(target);
 }
 
-static int attach(const struct jailed_bind *bind, int tree_fd, struct error *reterr) {
-    CLEANUP_FD int target_fd = open_target(bind->target);
-    if (target_fd < 0) return error_errno(reterr, errno, "make %s in the node", bind->target);
-    if (move_mount(tree_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-        return error_errno(reterr, errno, "mount %s at %s", bind->source, bind->target);
-    return 0;
-}
-
-static int attach_all(void *data, struct error *reterr) {
-    const struct binding *binding = data;
-    for (size_t i = 0; i < binding->count; i++)
-        if (attach(&binding->binds[i], binding->trees[i], reterr) < 0) return -1;
-    return 0;
-}
-
-/* All of them by one helper, whose end closes what it opened. */
-int jailed_mount(const struct launcher *launcher, const struct jailed_node *node, const struct jailed_bind *binds,
-                 size_t count, struct error *reterr) {
-    struct binding binding = {.launcher = launcher, .node = node, .binds = binds, .count = count};
-    struct inside_job job = {open_sources, attach_all, &binding};
-    if (count > PLAN_BINDS_MAX) return error_set(reterr, E_INVALID, "more than %d mounts at once", PLAN_BINDS_MAX);
-    return jailed_do_inside(launcher, node, &job, reterr);
-}
-
 /* A path of the node's, from outside. */
 static int open_below(int root_fd, const char *path) {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH};
@@ -155,14 +131,18 @@ struct disk_bounds disk_bounds(const struct jail_limits *limits, uint64_t percen
     return bounds;
 }
 
+static void add_disk(int fd, struct jail_limits *ret) {
+    struct statfs status;
+    if (fd < 0 || fstatfs(fd, &status) < 0 || status.f_type != TMPFS_MAGIC) return;
+    ret->disk_bytes += (uint64_t)status.f_blocks * (uint64_t)status.f_bsize;
+    ret->files += (uint64_t)status.f_files;
+}
+
 void jailed_disk_limits(const struct launcher *launcher, const struct jailed_node *node, struct jail_limits *ret) {
     CLEANUP_FD int root_fd = open_root(launcher, node);
     for (size_t i = 0; i < JAIL_DISKS; i++) {
         CLEANUP_FD int fd = open_below(root_fd, plan_disks[i]);
-        struct statfs status;
-        if (fd < 0 || fstatfs(fd, &status) < 0 || status.f_type != TMPFS_MAGIC) continue;
-        ret->disk_bytes += (uint64_t)status.f_blocks * (uint64_t)status.f_bsize;
-        ret->files += (uint64_t)status.f_files;
+        add_disk(fd, ret);
     }
 }
 
@@ -214,4 +194,45 @@ static int resize_all(void *data, struct error *reterr) {
 int jailed_resize(const struct launcher *launcher, const struct jailed_node *node, struct jail_limits limits,
                   struct error *reterr) {
     return jailed_do_inside(launcher, node, &(struct inside_job){NULL, resize_all, &limits}, reterr);
+}
+
+/* ---- mounts ---- */
+
+static int attach(const struct jailed_bind *bind, int tree_fd, struct error *reterr) {
+    CLEANUP_FD int target_fd = open_target(bind->target);
+    if (target_fd < 0) return error_errno(reterr, errno, "make %s in the node", bind->target);
+    if (move_mount(tree_fd, "", target_fd, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+        return error_errno(reterr, errno, "mount %s at %s", bind->source, bind->target);
+    return 0;
+}
+
+/* All of what the disk may hold is /tmp's then. */
+static int attach_data(const struct jailed_bind *bind, int tree_fd, struct error *reterr) {
+    CLEANUP_FD int data_fd = open_place(JAIL_DATA);
+    struct jail_limits whole = {0};
+    if (disk_size(data_fd) == 0) return error_set(reterr, E_CONFLICT, "%s is no tmpfs", JAIL_DATA);
+    for (size_t i = 0; i < JAIL_DISKS; i++) {
+        CLEANUP_FD int fd = open_place(plan_disks[i]);
+        add_disk(fd, &whole);
+    }
+    if (attach(bind, tree_fd, reterr) < 0) return -1;
+    return resize_all(&whole, reterr);
+}
+
+static int attach_all(void *data, struct error *reterr) {
+    const struct binding *binding = data;
+    for (size_t i = 0; i < binding->count; i++)
+        if ((strcmp(binding->binds[i].target, JAIL_DATA) == 0 ? attach_data : attach)(&binding->binds[i],
+                                                                                      binding->trees[i], reterr) < 0)
+            return -1;
+    return 0;
+}
+
+/* All of them by one helper, whose end closes what it opened. */
+int jailed_mount(const struct launcher *launcher, const struct jailed_node *node, const struct jailed_bind *binds,
+                 size_t count, struct error *reterr) {
+    struct binding binding = {.launcher = launcher, .node = node, .binds = binds, .count = count};
+    struct inside_job job = {open_sources, attach_all, &binding};
+    if (count > PLAN_BINDS_MAX) return error_set(reterr, E_INVALID, "more than %d mounts at once", PLAN_BINDS_MAX);
+    return jailed_do_inside(launcher, node, &job, reterr);
 }

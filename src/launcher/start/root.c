@@ -127,14 +127,16 @@ static int make_empty(const struct root *root, const struct jail_plan_op *op, in
     return open_target(root->fd, op->words[0], true, &fd, reterr);
 }
 
-/* The kernel refuses it where parts of the host's /proc are covered; the VM boots without. */
+/* The kernel refuses it where parts of the host's /proc are covered; the VM boots without. Read-only: nothing inside
+   writes to its own memory past the protection of its pages. */
 static int mount_proc(const struct root *root, const struct jail_plan_op *op, int tree_fd, struct error *reterr) {
     (void)op;
     (void)tree_fd;
     static const struct option options[] = {{"subset", "pid"}, {NULL, NULL}};
     CLEANUP_FD int target_fd = -1;
     if (open_target(root->fd, "/proc", true, &target_fd, reterr) < 0) return -1;
-    CLEANUP_FD int fd = make_filesystem("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    CLEANUP_FD int fd =
+        make_filesystem("proc", options, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
     return fd < 0 ? 0 : attach(fd, root->fd, "/proc", true, reterr);
 }
 

@@ -62,24 +62,30 @@ static int attach_free(int control_fd, int image_fd, char ret_path[32]) {
     return fd < 0 || ioctl(fd, LOOP_CONFIGURE, &config) < 0 ? -1 : take_fd(&fd);
 }
 
+/* Two processes that look at once would each take a device, so they take turns by one lock (on the open file). A second
+   lock says that a device has the image: it lasts as long as the device has the file open. Looking through all devices
+   is for such images alone, since there may be thousands of them. */
 static int attach(int image_fd, const struct stat *image, char ret_path[32]) {
-    int fd = find_attached(image, ret_path);
+    bool is_free = flock(image_fd, LOCK_EX | LOCK_NB) == 0;
+    int fd = is_free ? -1 : find_attached(image, ret_path);
     CLEANUP_FD int control_fd = fd >= 0 ? -1 : open("/dev/loop-control", O_RDWR | O_CLOEXEC);
     for (int i = 0; fd < 0 && control_fd >= 0 && i < ATTEMPTS; i++) {
+        /* The device that had it is ending, and gives the lock back. */
+        if (!is_free && !(is_free = flock(image_fd, LOCK_EX) == 0)) break;
         fd = attach_free(control_fd, image_fd, ret_path);
         if (fd < 0 && errno != EBUSY) break;
     }
     return fd;
 }
 
-/* Two processes that look at once would each take a device. The lock is the image's: the device has it open too, and so
-   it is given back here. */
 int loop_attach(int image_fd, char ret_path[32], int *ret_fd, struct error *reterr) {
     struct stat image;
-    if (fstat(image_fd, &image) < 0 || flock(image_fd, LOCK_EX) < 0)
+    struct flock turn = {.l_type = F_WRLCK};
+    if (fstat(image_fd, &image) < 0 || fcntl(image_fd, F_OFD_SETLKW, &turn) < 0)
         return error_errno(reterr, errno, "look at an image");
     int fd = attach(image_fd, &image, ret_path), failure = errno;
-    flock(image_fd, LOCK_UN);
+    turn = (struct flock){.l_type = F_UNLCK};
+    fcntl(image_fd, F_OFD_SETLK, &turn);
     if (fd < 0) return error_errno(reterr, failure, "take a loop device");
     *ret_fd = fd;
     return 0;
@@ -108,6 +114,7 @@ static int make_mount(const char *device, unsigned attributes) {
     if (context_fd < 0 || fsconfig(context_fd, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
         fsconfig(context_fd, FSCONFIG_SET_STRING, "errors", "remount-ro", 0) < 0 ||
         fsconfig(context_fd, FSCONFIG_SET_FLAG, "discard", NULL, 0) < 0 ||
+        fsconfig(context_fd, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0 || /* holes are zero already */
         fsconfig(context_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         return -1;
     return fsmount(context_fd, FSMOUNT_CLOEXEC, attributes);

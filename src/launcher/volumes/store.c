@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +11,6 @@
 #include "jail/plan.h"
 #include "jail/wire.h"
 #include "launcher/launcher.h"
-#include "launcher/project/project.h"
 #include "launcher/volumes/volumes.h"
 
 static const char folder[] = "volumes";
@@ -52,32 +52,6 @@ static DIR *open_listing(const struct launcher *launcher) {
     return listing;
 }
 
-static void remove_unfinished(const struct launcher *launcher) {
-    DIR *listing = open_listing(launcher);
-    for (struct dirent *entry; listing && (entry = readdir(listing));)
-        if (string_starts(entry->d_name, ".new-")) unlinkat(launcher->volumes.folder_fd, entry->d_name, 0);
-    if (listing) closedir(listing);
-}
-
-void volumes_init(struct volumes *volumes) {
-    volumes->folder_fd = -1;
-    for (size_t i = 0; i < JAIL_VOLUMES_MAKING_MAX; i++)
-        volumes->making[i] = (struct volume_making){.report_fd = -1, .pidfd = -1};
-}
-
-int volumes_open(struct launcher *launcher, struct error *reterr) {
-    if (!launcher->root) return 0;
-    mkdirat(launcher->home.fd, folder, 0700);
-    CLEANUP_FD int fd = openat(launcher->home.fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) return error_errno(reterr, errno, "open %s/%s", launcher->home.path, folder);
-    if (check_folder(fd, launcher->home.path, reterr) < 0) return -1;
-    launcher->volumes.folder_fd = take_fd(&fd);
-    remove_unfinished(launcher);
-    return 0;
-}
-
-/* ---- what is there ---- */
-
 static bool read_entry(const struct launcher *launcher, const char *file, struct volume *ret) {
     struct stat status;
     if (!volume_read_file_name(file, ret) ||
@@ -87,44 +61,83 @@ static bool read_entry(const struct launcher *launcher, const char *file, struct
     return true;
 }
 
-int volume_find(const struct launcher *launcher, const char *name, struct volume *ret, struct error *reterr) {
+/* What begins with a dot is unfinished, or empty ones to copy, which another version of us may make otherwise. */
+static int read_folder(struct launcher *launcher, struct error *reterr) {
     DIR *listing = open_listing(launcher);
-    bool found = false;
-    for (struct dirent *entry; listing && !found && (entry = readdir(listing));) {
-        const char *dash = strchr(entry->d_name, '-');
-        found = dash && strcmp(dash + 1, name) == 0 && read_entry(launcher, entry->d_name, ret);
+    int failed = listing ? 0 : error_errno(reterr, errno, "list the volumes");
+    for (struct dirent *entry; !failed && (entry = readdir(listing));) {
+        struct volume volume;
+        if (string_starts(entry->d_name, ".new-") || string_starts(entry->d_name, ".blank-"))
+            unlinkat(launcher->volumes.folder_fd, entry->d_name, 0);
+        else if (read_entry(launcher, entry->d_name, &volume))
+            failed = volume_add(launcher, &volume, reterr);
     }
     if (listing) closedir(listing);
-    return found ? 0 : error_set(reterr, E_NOT_FOUND, "there is no volume '%s'", name);
+    return failed;
 }
 
-int volumes_print(const struct launcher *launcher, struct buf *text, struct error *reterr) {
-    DIR *listing = open_listing(launcher);
-    if (!listing && launcher->volumes.folder_fd >= 0) return error_errno(reterr, errno, "list the volumes");
-    for (struct dirent *entry; listing && (entry = readdir(listing));) {
-        struct volume volume;
-        if (!read_entry(launcher, entry->d_name, &volume)) continue;
-        buf_append_byte(text, '\n');
-        wire_put_word(text, volume.name);
-        wire_put_number(text, "uid", volume.owner);
-        wire_put_number(text, "size", volume.size_bytes);
-    }
-    if (listing) closedir(listing);
-    return 0;
+void volumes_init(struct volumes *volumes) {
+    *volumes = (struct volumes){.folder_fd = -1};
 }
+
+int volumes_open(struct launcher *launcher, struct error *reterr) {
+    if (!launcher->root) return 0;
+    mkdirat(launcher->home.fd, folder, 0700);
+    CLEANUP_FD int fd = openat(launcher->home.fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return error_errno(reterr, errno, "open %s/%s", launcher->home.path, folder);
+    if (check_folder(fd, launcher->home.path, reterr) < 0) return -1;
+    launcher->volumes.folder_fd = take_fd(&fd);
+    return read_folder(launcher, reterr);
+}
+
+/* ---- what is there ---- */
 
 bool volume_is_private(const char *name) {
     return name[0] == JAIL_VOLUME_PRIVATE;
 }
 
-int volume_remove(const struct launcher *launcher, int peer_fd, const char *name, struct error *reterr) {
-    struct caller caller = {0};
-    struct volume volume;
-    if (!volume_is_private(name) && project_caller(launcher, peer_fd, &caller, reterr) < 0) return -1;
-    if (volume_find(launcher, name, &volume, reterr) < 0) return -1;
-    if (caller.uid != volume.owner && caller.uid != 0)
-        return error_set(reterr, E_NOT_FOUND, "there is no volume '%s'", name);
-    if (unlinkat(launcher->volumes.folder_fd, volume.file, 0) < 0)
-        return error_errno(reterr, errno, "remove the volume '%s'", name);
+const struct volume *volume_find(const struct launcher *launcher, const char *name) {
+    for (size_t i = 0; i < launcher->volumes.known_count; i++)
+        if (strcmp(launcher->volumes.known[i].name, name) == 0) return &launcher->volumes.known[i];
+    return NULL;
+}
+
+int volumes_check_room(const struct launcher *launcher, bool is_private, struct error *reterr) {
+    size_t count = 0, most = is_private ? JAIL_NODES_MAX : JAIL_VOLUMES_MAX;
+    for (size_t i = 0; i < launcher->volumes.known_count; i++)
+        count += volume_is_private(launcher->volumes.known[i].name) == is_private;
+    return count < most ? 0 : error_set(reterr, E_LIMIT, "there are %zu volumes already", count);
+}
+
+int volume_add(struct launcher *launcher, const struct volume *volume, struct error *reterr) {
+    struct volumes *volumes = &launcher->volumes;
+    if (volumes->known_count == volumes->known_room) {
+        size_t room = volumes->known_room ? 2 * volumes->known_room : 16;
+        struct volume *known = realloc(volumes->known, room * sizeof *known);
+        if (!known) return error_set(reterr, E_NO_MEMORY, "no memory for the list of volumes");
+        volumes->known = known;
+        volumes->known_room = room;
+    }
+    volumes->known[volumes->known_count++] = *volume;
     return 0;
+}
+
+void volume_forget(struct launcher *launcher, const char *name) {
+    struct volumes *volumes = &launcher->volumes;
+    const struct volume *volume = volume_find(launcher, name);
+    if (volume) volumes->known[volume - volumes->known] = volumes->known[--volumes->known_count];
+}
+
+int volumes_print(const struct launcher *launcher, char digit, struct buf *text, struct error *reterr) {
+    for (size_t i = 0; i < launcher->volumes.known_count; i++) {
+        const struct volume *volume = &launcher->volumes.known[i];
+        if (digit ? !volume_is_private(volume->name) || volume->name[1] != digit : volume_is_private(volume->name))
+            continue;
+        buf_append_byte(text, '\n');
+        wire_put_word(text, volume->name);
+        wire_put_number(text, "uid", volume->owner);
+        wire_put_number(text, "size", volume->size_bytes);
+    }
+    if (text->size < JAIL_MESSAGE_BYTES - 64) return 0;
+    return error_set(reterr, E_TOO_LARGE, "there are more volumes than an answer has room for");
 }

@@ -1,5 +1,6 @@
-/* Named volumes: ext4 images on loop devices. The images are root's, in a folder of the home that the daemon can't look
-   into: nothing but mkfs and the kernel's own ext4 ever writes one, so that the kernel reads no image of a stranger's.
+/* Named volumes, and sandboxes' own: ext4 images on loop devices. The images are root's, in a folder of the home that
+   the daemon can't look into: nothing but mkfs and the kernel's own ext4 ever writes one, so that the kernel reads no
+   image of a stranger's.
 
    A file's name tells whose it is and what it is called, and its size is the volume's: there are no further records.
    A loop device ends by itself with its last mount, which ends with the last node that has it. */
@@ -14,7 +15,8 @@
 
 enum {
     VOLUME_FILE_BYTES = JAIL_NAME_BYTES + 16,
-    VOLUMES_OPENING_MAX = 1024,
+    VOLUME_UNFINISHED_BYTES = VOLUME_FILE_BYTES + 16,
+    VOLUME_WORKS_MAX = 1024,
     VOLUME_OWNER_INSIDE = 1000, /* what all files of a volume belong to, on its own disk */
 };
 
@@ -28,26 +30,19 @@ struct volume {
     char file[VOLUME_FILE_BYTES];
 };
 
-/* One that is being made. */
-struct volume_making {
-    bool under_way;
-    struct request request;
-    struct volume volume;
-    int report_fd; /* what its helper says; -1 */
-    int pidfd;
-    uint64_t deadline_ms;
-};
+enum volume_deed { VOLUME_MAKE, VOLUME_OPEN, VOLUME_REMOVE };
 
-struct volume_opening;
+struct volume_work;
 
 struct volumes {
-    int folder_fd; /* -1: there are none, without root */
-    struct volume_making making[JAIL_VOLUMES_MAKING_MAX];
-    struct volume_opening *openings[VOLUMES_OPENING_MAX]; /* NULL: a free place */
+    int folder_fd;        /* -1: there are none, without root */
+    struct volume *known; /* what is in the folder: nothing else changes it */
+    size_t known_count, known_room;
+    struct volume_work *works[VOLUME_WORKS_MAX]; /* NULL: a free place */
 };
 
 void volumes_init(struct volumes *volumes);
-/* Open or make the folder; images that were not finished are removed. */
+/* Open or make the folder; what was not finished is removed. */
 int volumes_open(struct launcher *launcher, struct error *reterr);
 void volumes_close(struct launcher *launcher);
 bool volumes_are_possible(void);
@@ -57,23 +52,25 @@ bool volumes_are_possible(void);
 /* "uid-name", and back. */
 void volume_name_file(const char *name, uid_t owner, char ret[VOLUME_FILE_BYTES]);
 bool volume_read_file_name(const char *file, struct volume *ret);
-/* E_NOT_FOUND. */
-int volume_find(const struct launcher *launcher, const char *name, struct volume *ret, struct error *reterr);
-/* A line for each: name, uid=, size=. */
-int volumes_print(const struct launcher *launcher, struct buf *text, struct error *reterr);
+/* NULL: there is none. Until the next one is added or forgotten. */
+const struct volume *volume_find(const struct launcher *launcher, const char *name);
+/* A line for each: name, uid=, size=. Those that are a sandbox's own are too many for one answer: of them, those alone
+   whose names go on with this digit; NUL: the others. */
+int volumes_print(const struct launcher *launcher, char digit, struct buf *text, struct error *reterr);
 /* One that is a sandbox's /data, and goes with it. */
 bool volume_is_private(const char *name);
-/* By its owner or root; a private one by the daemon alone, with peer_fd -1. A sandbox that has it mounted keeps what it
-   has until its end. */
-int volume_remove(const struct launcher *launcher, int peer_fd, const char *name, struct error *reterr);
+/* E_LIMIT: there is no room for one more. */
+int volumes_check_room(const struct launcher *launcher, bool is_private, struct error *reterr);
+int volume_add(struct launcher *launcher, const struct volume *volume, struct error *reterr);
+void volume_forget(struct launcher *launcher, const char *name);
 
-/* ---- make.c ---- */
+/* ---- image.c, in a process of its own: HELPER_FD is the folder ---- */
 
-void volume_make(struct launcher *launcher, struct request request, int peer_fd, const char *name, uint64_t size_bytes);
-void volume_made(struct launcher *launcher, size_t index); /* its helper said something, or ended */
-/* The daemon that asked for them has gone: the next one would not know of them. */
-void volumes_call_off(struct launcher *launcher);
-uint64_t volumes_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */
+int image_make(const struct volume *volume, struct error *reterr);
+int image_mount(const struct volume *volume, int *ret_fd, struct error *reterr);
+int image_remove(const struct volume *volume, struct error *reterr);
+enum image_kind { IMAGE_VOLUME, IMAGE_BLANK }; /* a blank one is there to be copied */
+void image_name_unfinished(const struct volume *volume, enum image_kind kind, char ret[VOLUME_UNFINISHED_BYTES]);
 
 /* ---- loop.c, in a process of its own ---- */
 
@@ -86,14 +83,19 @@ int volume_mount_image(int image_fd, const char *name, uint64_t attributes, int 
 int volume_dress(int mount_fd, const char *name, const struct jailed_node *node, bool is_read_only, bool is_executable,
                  int *ret_fd, struct error *reterr);
 
-/* ---- open.c ---- */
+/* ---- work.c ---- */
 
+void volume_make(struct launcher *launcher, struct request request, int peer_fd, const char *name, uint64_t size_bytes);
+/* By its owner or root; a private one by the daemon alone, with peer_fd -1. A sandbox that has it mounted keeps what it
+   has until its end. */
+void volume_remove(struct launcher *launcher, struct request request, int peer_fd, const char *name);
 /* Have a volume opened; *message, a request, is taken over and carried out again with it (requests_go_on). E_LIMIT,
    E_NOT_FOUND. */
 int volume_open(struct launcher *launcher, struct request request, const char *name, char **message,
                 struct error *reterr);
-void volume_opened(struct launcher *launcher, size_t index);                /* its helper said something, or ended */
-uint64_t volumes_opening_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */
-void volumes_opening_close(struct launcher *launcher);
+void volume_work_done(struct launcher *launcher, size_t index); /* its process said something, or ended */
+/* The daemon that had them made has gone: the next one would not know of them. */
+void volumes_call_off(struct launcher *launcher);
+uint64_t volumes_check(struct launcher *launcher, uint64_t now_ms); /* deadlines; returns the next */
 
 #endif

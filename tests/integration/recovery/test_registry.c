@@ -49,7 +49,7 @@ static void mount_home(struct world *world) {
     CLEANUP_FREE char *disk = string_print("%s-disk", world_home(world));
     CLEANUP_FREE char *disk_store = string_print("%s/store", disk);
     assert_int_equal(mkdir(disk, 0700), 0);
-    mount_like(disk, &home, "16m");
+    mount_like(disk, &home, "64m");
     assert_int_equal(mkdir(disk_store, 0700), 0);
     mount_like(disk_store, &store, "32m");
     copy_folder(world_home(world), disk);
@@ -79,14 +79,19 @@ static void make_room(struct world *world) {
     assert_int_equal(unlink(in_home(world, "filler", path)), 0);
 }
 
-static void assert_refused(struct world *world, const char *op, const char *id, const char *source) {
-    json_t *problem = world_fails(world, op, "disk_full", "{s:s, s:s*}", "id", id, "source", source);
+static void assert_refused_for(struct world *world, const char *wanted, const char *op, json_t *params) {
+    json_t *problem = world_fails(world, op, "disk_full", "O", params);
     assert_string_equal(json_string_value(json_object_get(problem, "category")), "resource");
     assert_string_equal(json_string_value(json_object_get(problem, "recovery")), "retry");
     assert_int_equal(json_integer_value(json_object_get(problem, "status")), 507);
-    if (!strstr(json_string_value(json_object_get(problem, "detail")), "no room left for the registry"))
+    if (!strstr(json_string_value(json_object_get(problem, "detail")), wanted))
         fail_msg("%s: '%s'", op, json_string_value(json_object_get(problem, "detail")));
     json_decref(problem);
+    json_decref(params);
+}
+
+static void assert_refused(struct world *world, const char *op, const char *id) {
+    assert_refused_for(world, "no room left for the registry", op, json_pack("{s:s}", "id", id));
 }
 
 static void assert_listed(struct world *world, size_t count) {
@@ -116,11 +121,14 @@ static void assert_never_restarted(struct world *world, const char *id) {
 }
 
 static void refuse_while_full(struct world *world) {
-    assert_refused(world, "create", "new", COUNTER);
+    assert_refused_for(world, "/data: no room left for it", "create",
+                       json_pack("{s:s, s:s}", "id", "new", "source", COUNTER));
+    assert_refused_for(world, "no room left for the registry", "create",
+                       json_pack("{s:s, s:s, s:i}", "id", "new", "source", COUNTER, "data_size_bytes", 0));
     assert_false(is_listed(world, "new"));
-    assert_refused(world, "restart", "kept", NULL);
+    assert_refused(world, "restart", "kept");
     assert_never_restarted(world, "kept");
-    assert_refused(world, "destroy", "kept", NULL);
+    assert_refused(world, "destroy", "kept");
     assert_counts(world, "kept", "2"); /* the same tree */
     assert_true(is_listed(world, "kept"));
 }

@@ -119,6 +119,24 @@ static void high(void **state) {
                 "execs 2\n" PROGRAM);
 }
 
+/* A rule on /data would not hold for what is mounted over it later. */
+static void one_that_takes_data_later(void **state) {
+    struct jail_request request = request_for("high");
+    struct jail_features features = {.guarantees = EVERYTHING};
+    CLEANUP(jail_plan_free) struct jail_plan plan = {0};
+    CLEANUP(buf_free) struct buf text = BUF_INIT;
+    struct error error = {0};
+    uint32_t lost = 0;
+    (void)state;
+    request.takes_data = true;
+    if (jail_plan_build(&request, &features, &plan, &lost, &error) < 0) fail_msg("%s", error.detail);
+    jail_plan_print(&plan, &text);
+    assert_non_null(strstr(buf_string(&text), DISK));
+    assert_non_null(strstr(buf_string(&text), "read /proc\nwrite /\nwrite /tmp\nexecute "));
+    assert_null(strstr(buf_string(&text), "write /data\n"));
+    if (plan_check(&plan, &error) < 0) fail_msg("%s", error.detail);
+}
+
 static void medium(void **state) {
     (void)state;
     assert_plan("medium", EVERYTHING,
@@ -379,6 +397,7 @@ int main(void) {
         cmocka_unit_test(nobody_misses_what_he_may_not_have),
         cmocka_unit_test(memory_is_not_bounded_where_sockets_are_not),
         cmocka_unit_test(medium),
+        cmocka_unit_test(one_that_takes_data_later),
         cmocka_unit_test(low),
         cmocka_unit_test(compiler),
         cmocka_unit_test(without_cgroups),

@@ -8,11 +8,13 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,6 +94,8 @@ static void bad_requests_are_refused(void **state) {
 
 static void it_is_mounted_below_its_places_alone(void **state) {
     static const char *const bad[] = {"/etc", "/app/x", "/mnt", "/data", "/mnt/../etc", "/mnt/x/"};
+    static const char *const private_bad[] = {"node _own /mnt/own volume=1", "node _own /data/own volume=1",
+                                              "node _own /data volume=1 exec=1", "node _own /data volume=1 ro=1"};
     char request[128];
     (void)state;
     if (!ask_as(OWNER, "make-volume", "held size=16777216")) fail_msg("%s", client_detail(&client));
@@ -103,8 +107,40 @@ static void it_is_mounted_below_its_places_alone(void **state) {
     }
     assert_refused(client_ask(&client, "mount", "node /etc /mnt/etc volume=1", -1), "invalid_input");
     assert_refused(client_ask(&client, "mount", "node none /mnt/none volume=1", -1), "not_found");
+    for (size_t i = 0; i < ARRAY_SIZE(private_bad); i++)
+        assert_refused(client_ask(&client, "mount", private_bad[i], -1), "invalid_input");
     if (!client_ask(&client, "mount", "node held /mnt/held volume=1", -1)) fail_msg("%s", client_detail(&client));
     if (!client_ask(&client, "mount", "node held /data/held volume=1 ro=1", -1)) fail_msg("%s", client_detail(&client));
+}
+
+/* All of the disk is /tmp's from then on. */
+static void a_sandboxes_own_is_mounted_over_its_data_once(void **state) {
+    struct statfs status;
+    char path[64];
+    (void)state;
+    if (!ask_as(OWNER, "make-volume", "_a1 size=16777216")) fail_msg("%s", client_detail(&client));
+    assert_refused(ask_as(OWNER, "make-volume", "_a1 size=16777216"), "already_exists");
+    assert_true(client_ask(&client, "volumes", "private=b", -1));
+    assert_null(strstr(client.message, "_a1"));
+    assert_true(client_ask(&client, "volumes", "private=a", -1));
+    assert_non_null(strstr(client.message, "_a1 uid=54321 size=16777216"));
+    assert_refused(client_ask(&client, "volumes", "private=ab", -1), "invalid_input");
+    if (!client_spawn(&client, "later", "tmpfs /tmp 25\nwrite /\nexecute /probe\n", "wait"))
+        fail_msg("%s", client_detail(&client));
+    snprintf(path, sizeof path, "/proc/%d/root/tmp", (int)client_number(&client, "pid"));
+    fd_close(take_fd(&client.fds[1]));
+    assert_int_equal(statfs(path, &status), 0);
+    uint64_t before = status.f_blocks;
+    if (!client_ask(&client, "mount", "later _a1 /data volume=1", -1)) fail_msg("%s", client_detail(&client));
+    assert_int_equal(statfs(path, &status), 0);
+    assert_true(status.f_blocks > 2 * before);
+    snprintf(path + strlen(path) - 3, 8, "data");
+    assert_int_equal(statfs(path, &status), 0);
+    assert_int_equal(status.f_type, EXT4_SUPER_MAGIC);
+    assert_refused(client_ask(&client, "mount", "later _a1 /data volume=1", -1), "conflict");
+    assert_true(client_ask(&client, "bury", "later", -1));
+    assert_true(client_ask(&client, "remove-volume", "_a1", -1));
+    assert_refused(client_ask(&client, "remove-volume", "_a1", -1), "not_found");
 }
 
 static int memory_with(const char *text) {
@@ -255,6 +291,7 @@ int main(void) {
         cmocka_unit_test(file_names_tell_whose_a_volume_is),
         cmocka_unit_test(a_volume_is_its_callers),
         cmocka_unit_test(bad_requests_are_refused),
+        cmocka_unit_test(a_sandboxes_own_is_mounted_over_its_data_once),
         cmocka_unit_test(it_is_mounted_below_its_places_alone),
         cmocka_unit_test(files_are_written_and_read_with_the_nodes_rights),
         cmocka_unit_test(files_elsewhere_are_out_of_reach),

@@ -1,0 +1,288 @@
+/* Work on volumes: making, opening and removing one. It may take as long as the disk likes: an image is written, the
+   kernel plays a journal back, or waits until what the last node has written is there. So a process of its own does
+   it, and the request is answered, or carried out with the open volume, when that has ended. Owners take turns. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "jail/plan.h"
+#include "launcher/launcher.h"
+#include "launcher/project/helper.h"
+#include "launcher/project/project.h"
+#include "launcher/volumes/volumes.h"
+
+enum { PATIENCE_MS = 60000, AT_ONCE_OF_ONE = 4, AT_ONCE = 32 };
+
+struct volume_work {
+    enum volume_deed deed;
+    struct volume volume;
+    struct request request;
+    char *message; /* for VOLUME_OPEN: the request, to be carried out */
+    int report_fd; /* what its process says; -1: it waits for its turn */
+    int pidfd;
+    uint64_t deadline_ms;
+};
+
+/* ---- in a process of its own ---- */
+
+static void report(const struct error *error, int fd) {
+    fd_send(HELPER_FD + 1, error, sizeof *error, &fd, fd >= 0, 0);
+}
+
+static void make(const void *data) {
+    struct error error = {0};
+    image_make(data, &error);
+    report(&error, -1);
+}
+
+static void remove_image(const void *data) {
+    struct error error = {0};
+    image_remove(data, &error);
+    report(&error, -1);
+}
+
+/* It holds the mount until the launcher has let go of it: the last holder may have to write all that is unwritten. */
+static void open_image(const void *data) {
+    struct error error = {0};
+    CLEANUP_FD int fd = -1;
+    char byte;
+    image_mount(data, &fd, &error);
+    report(&error, fd);
+    while (fd >= 0 && recv(HELPER_FD + 1, &byte, 1, 0) < 0 && errno == EINTR) {
+    }
+}
+
+/* ---- the launcher's side ---- */
+
+static void forget(struct launcher *launcher, size_t index) {
+    struct volume_work *work = launcher->volumes.works[index];
+    launcher->volumes.works[index] = NULL;
+    launcher_unwatch(launcher, work->report_fd);
+    fd_close(work->report_fd);
+    fd_close(work->pidfd);
+    free(work->message);
+    free(work);
+}
+
+static void fail(struct launcher *launcher, size_t index, const struct error *error) {
+    struct request request = launcher->volumes.works[index]->request;
+    forget(launcher, index);
+    server_fail(launcher, request, error);
+}
+
+static int start(struct launcher *launcher, size_t index, struct error *reterr) {
+    static void (*const bodies[])(const void *data) = {
+        [VOLUME_MAKE] = make, [VOLUME_OPEN] = open_image, [VOLUME_REMOVE] = remove_image};
+    struct volume_work *work = launcher->volumes.works[index];
+    int fds[2];
+    if (helper_check_dying(launcher, principals_of(&launcher->principals, work->volume.owner), reterr) < 0) return -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
+        return error_errno(reterr, errno, "make a socket pair");
+    work->report_fd = fds[0];
+    CLEANUP_FD int helper_fd = fds[1];
+    if (helper_start(bodies[work->deed], &work->volume, (int[]){launcher->volumes.folder_fd, helper_fd}, 2,
+                     &work->pidfd, reterr) < 0)
+        return -1;
+    work->deadline_ms = clock_monotonic_ms() + PATIENCE_MS;
+    launcher_due_at(launcher, work->deadline_ms);
+    return launcher_watch(launcher, work->report_fd, SOURCE_VOLUME, index, reterr);
+}
+
+/* Of one owner only so many at once: the others' need not wait for a slow disk's turn. */
+static bool has_turn(const struct launcher *launcher, uid_t owner) {
+    size_t all = 0, own = 0;
+    for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
+        const struct volume_work *work = launcher->volumes.works[i];
+        if (!work || work->report_fd < 0) continue;
+        all++;
+        own += work->volume.owner == owner;
+    }
+    return all < AT_ONCE && own < AT_ONCE_OF_ONE;
+}
+
+static void start_waiting(struct launcher *launcher) {
+    for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
+        struct volume_work *work = launcher->volumes.works[i];
+        struct error error;
+        if (!work || work->report_fd >= 0 || !has_turn(launcher, work->volume.owner)) continue;
+        if (start(launcher, i, &error) < 0) fail(launcher, i, &error);
+    }
+}
+
+static int begin(struct launcher *launcher, enum volume_deed deed, struct request request, const struct volume *volume,
+                 char **message, struct error *reterr) {
+    size_t index = 0;
+    while (index < VOLUME_WORKS_MAX && launcher->volumes.works[index]) index++;
+    if (index == VOLUME_WORKS_MAX)
+        return error_set(reterr, E_LIMIT, "%d volumes are being worked on already", VOLUME_WORKS_MAX);
+    struct volume_work *work = calloc(1, sizeof *work);
+    if (!work || (message && !*message)) {
+        free(work);
+        return error_set(reterr, E_NO_MEMORY, "no memory for work on the volume '%s'", volume->name);
+    }
+    *work = (struct volume_work){.deed = deed,
+                                 .volume = *volume,
+                                 .request = request,
+                                 .message = message ? take_ptr(*message) : NULL,
+                                 .report_fd = -1,
+                                 .pidfd = -1,
+                                 .deadline_ms = UINT64_MAX};
+    launcher->volumes.works[index] = work;
+    start_waiting(launcher);
+    return 0;
+}
+
+/* ---- the ends ---- */
+
+static int take_report(const struct volume_work *work, int *ret_fd, struct error *reterr) {
+    struct error report;
+    CLEANUP_FD int fd = -1;
+    if (fd_receive(work->report_fd, &report, sizeof report, &fd, 1, MSG_DONTWAIT) != sizeof report)
+        return error_set(reterr, E_SYSTEM, "the process that worked on the volume '%s' ended early", work->volume.name);
+    if (helper_error(&report, reterr) < 0) return -1;
+    if ((fd >= 0) != (work->deed == VOLUME_OPEN))
+        return error_set(reterr, E_SYSTEM, "the volume '%s' was opened without its mount", work->volume.name);
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
+
+static int note(struct launcher *launcher, const struct volume_work *work, struct error *reterr) {
+    if (work->deed == VOLUME_MAKE) return volume_add(launcher, &work->volume, reterr);
+    volume_forget(launcher, work->volume.name);
+    return 0;
+}
+
+void volume_work_done(struct launcher *launcher, size_t index) {
+    struct volume_work *work = launcher->volumes.works[index];
+    struct error error;
+    int fd = -1;
+    if (!work || work->report_fd < 0) return;
+    if (take_report(work, &fd, &error) < 0 || (work->deed != VOLUME_OPEN && note(launcher, work, &error) < 0)) {
+        fail(launcher, index, &error);
+    } else if (work->deed == VOLUME_OPEN) {
+        requests_go_on(launcher, work->request, work->message, fd);
+        fd_close(fd); /* before its process lets go of it */
+        forget(launcher, index);
+    } else {
+        struct request request = work->request;
+        forget(launcher, index);
+        server_ok(launcher, request, "", NULL, 0);
+    }
+    start_waiting(launcher);
+}
+
+uint64_t volumes_check(struct launcher *launcher, uint64_t now_ms) {
+    uint64_t next_ms = UINT64_MAX;
+    bool has_ended = false;
+    for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
+        struct volume_work *work = launcher->volumes.works[i];
+        struct error error;
+        if (!work) continue;
+        if (now_ms >= work->deadline_ms) {
+            error_set(&error, E_TIMEOUT, "the disk of the volume '%s' did not answer in time", work->volume.name);
+            work->pidfd = helper_end_of(launcher, work->volume.owner, work->pidfd);
+            fail(launcher, i, &error);
+            has_ended = true;
+        } else if (work->deadline_ms < next_ms) {
+            next_ms = work->deadline_ms;
+        }
+    }
+    if (has_ended) start_waiting(launcher);
+    return next_ms;
+}
+
+/* Under its name as well: it may just have been finished. */
+static void unmake(struct launcher *launcher, size_t index) {
+    struct volume_work *work = launcher->volumes.works[index];
+    char unfinished[VOLUME_UNFINISHED_BYTES];
+    work->pidfd = helper_end(work->pidfd);
+    if (work->report_fd >= 0) {
+        for (enum image_kind kind = IMAGE_VOLUME; kind <= IMAGE_BLANK; kind++) {
+            image_name_unfinished(&work->volume, kind, unfinished);
+            unlinkat(launcher->volumes.folder_fd, unfinished, 0);
+        }
+        unlinkat(launcher->volumes.folder_fd, work->volume.file, 0);
+    }
+    forget(launcher, index);
+}
+
+void volumes_call_off(struct launcher *launcher) {
+    for (size_t i = 0; i < VOLUME_WORKS_MAX; i++)
+        if (launcher->volumes.works[i] && launcher->volumes.works[i]->deed == VOLUME_MAKE) unmake(launcher, i);
+    start_waiting(launcher);
+}
+
+/* Processes that open and remove end by themselves, when they are let go of. */
+void volumes_close(struct launcher *launcher) {
+    launcher->volumes.folder_fd = fd_close(launcher->volumes.folder_fd);
+    for (size_t i = 0; i < VOLUME_WORKS_MAX; i++)
+        if (launcher->volumes.works[i]) forget(launcher, i);
+    free(launcher->volumes.known);
+    launcher->volumes.known = NULL;
+}
+
+/* ---- what is asked for ---- */
+
+static bool is_being_made(const struct launcher *launcher, const char *name) {
+    for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
+        const struct volume_work *work = launcher->volumes.works[i];
+        if (work && work->deed == VOLUME_MAKE && strcmp(work->volume.name, name) == 0) return true;
+    }
+    return false;
+}
+
+static int check(const struct launcher *launcher, const char *name, uint64_t size_bytes, struct error *reterr) {
+    if (!(launcher->features.guarantees & 1u << JAIL_GUARANTEE_VOLUMES))
+        return error_set(reterr, E_GUARANTEE, "there are no volumes here: they take root, loop devices and mkfs.ext4");
+    if (size_bytes < JAIL_VOLUME_LEAST || size_bytes > JAIL_VOLUME_MOST)
+        return error_set(reterr, E_INVALID, "a volume of %llu bytes is out of bounds", (unsigned long long)size_bytes);
+    if (volume_find(launcher, name) || is_being_made(launcher, name))
+        return error_set(reterr, E_EXISTS, "there is a volume '%s' already", name);
+    return volumes_check_room(launcher, volume_is_private(name), reterr);
+}
+
+void volume_make(struct launcher *launcher, struct request request, int peer_fd, const char *name,
+                 uint64_t size_bytes) {
+    struct error error;
+    struct caller caller;
+    struct volume volume = {.size_bytes = size_bytes};
+    int failed = project_caller(launcher, peer_fd, &caller, &error);
+    if (!failed) failed = check(launcher, name, size_bytes, &error);
+    if (!failed) {
+        volume.owner = caller.uid;
+        snprintf(volume.name, sizeof volume.name, "%s", name);
+        volume_name_file(name, caller.uid, volume.file);
+        failed = begin(launcher, VOLUME_MAKE, request, &volume, NULL, &error);
+    }
+    if (failed) server_fail(launcher, request, &error);
+}
+
+static int check_removal(const struct launcher *launcher, int peer_fd, const char *name, struct volume *ret,
+                         struct error *reterr) {
+    struct caller caller = {0};
+    const struct volume *volume = volume_find(launcher, name);
+    if (!volume_is_private(name) && project_caller(launcher, peer_fd, &caller, reterr) < 0) return -1;
+    if (!volume || (caller.uid != volume->owner && caller.uid != 0))
+        return error_set(reterr, E_NOT_FOUND, "there is no volume '%s'", name);
+    *ret = *volume;
+    return 0;
+}
+
+void volume_remove(struct launcher *launcher, struct request request, int peer_fd, const char *name) {
+    struct error error;
+    struct volume volume;
+    int failed = check_removal(launcher, peer_fd, name, &volume, &error);
+    if (!failed) failed = begin(launcher, VOLUME_REMOVE, request, &volume, NULL, &error);
+    if (failed) server_fail(launcher, request, &error);
+}
+
+int volume_open(struct launcher *launcher, struct request request, const char *name, char **message,
+                struct error *reterr) {
+    const struct volume *volume = volume_find(launcher, name);
+    if (!volume) return error_set(reterr, E_NOT_FOUND, "there is no volume '%s'", name);
+    return begin(launcher, VOLUME_OPEN, request, volume, message, reterr);
+}
