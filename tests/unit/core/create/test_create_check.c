@@ -49,6 +49,33 @@ static void a_whole_request_passes(void **state) {
     assert_int_equal(check(*state, &request, NULL), E_NONE);
 }
 
+/* With how large a /data; -1: refused. */
+static long long data_size_of(struct stage *stage, const char *more) {
+    CLEANUP(sandbox_config_free) struct sandbox_config config = {0};
+    struct error error;
+    CLEANUP_FREE char *params = string_print("{\"id\": \"a\", \"source\": \"/p\", \"profile\": \"medium\"%s}", more);
+    struct request request = new_request(params, CALLER_UID, ROLE_OPERATOR);
+    int result = create_check(&stage->engine, &request, &config, &error);
+    json_decref(request.params);
+    if (result < 0) return -1;
+    assert_int_equal(config.volumes_key != NULL, config.data_size_bytes > 0);
+    return (long long)config.data_size_bytes;
+}
+
+static void its_data_is_as_large_as_its_disk(void **state) {
+    struct stage *stage = *state;
+    const long long least = 16 << 20;
+    assert_int_equal(data_size_of(stage, ""), least);
+    assert_int_equal(data_size_of(stage, ", \"disk_bytes\": 65536"), least);
+    assert_int_equal(data_size_of(stage, ", \"disk_bytes\": 16777217"), 2 * least);
+    assert_int_equal(data_size_of(stage, ", \"disk_bytes\": 16777217, \"data_size_bytes\": 0"), 0);
+    assert_int_equal(data_size_of(stage, ", \"data_size_bytes\": 20000000"), 20000000);
+    assert_int_equal(data_size_of(stage, ", \"data_size_bytes\": 1000"), -1);
+    stage->engine.host.features.guarantees &= ~(1u << JAIL_GUARANTEE_VOLUMES);
+    assert_int_equal(data_size_of(stage, ""), 0);
+    assert_int_equal(data_size_of(stage, ", \"data_size_bytes\": 16777216"), -1);
+}
+
 static void the_engine_must_be_able_to(void **state) {
     struct stage *stage = *state;
     struct request request = new_request(PARAMS, CALLER_UID, ROLE_OPERATOR);
@@ -117,9 +144,11 @@ static void listed_hosts_need_egress(void **state) {
 int main(void) {
 #define SET(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        SET(a_whole_request_passes),   SET(the_engine_must_be_able_to),   SET(ids_and_places_are_taken_once),
-        SET(a_path_takes_a_socket),    SET(profiles_are_for_their_users), SET(guarantees_are_given_or_refused),
-        SET(listed_hosts_need_egress),
+        SET(a_whole_request_passes),          SET(the_engine_must_be_able_to),
+        SET(ids_and_places_are_taken_once),   SET(its_data_is_as_large_as_its_disk),
+        SET(the_engine_must_be_able_to),      SET(ids_and_places_are_taken_once),
+        SET(a_path_takes_a_socket),           SET(profiles_are_for_their_users),
+        SET(guarantees_are_given_or_refused), SET(listed_hosts_need_egress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
