@@ -10,14 +10,14 @@
 #include "launcher/nodes/nodes.h"
 #include "launcher/record.h"
 
-enum { RECORD_BYTES = 256, STAT_BYTES = 1024, START_TIME_FIELD = 22 };
+enum { RECORD_BYTES = 320, STAT_BYTES = 1024, START_TIME_FIELD = 22 };
 
 /* Written aside and renamed, so that a record is whole or absent. Names of nodes never start with a dot. */
 int record_write(const struct launcher *launcher, const struct jailed_node *node, struct error *reterr) {
     char text[RECORD_BYTES];
-    int size = snprintf(text, sizeof text, "node pid=%d start=%llu uid=%u counted=%d execs=%llu used=%llu\n",
+    int size = snprintf(text, sizeof text, "node pid=%d start=%llu uid=%u counted=%d execs=%llu used=%llu owner=%u\n",
                         (int)node->pid, (unsigned long long)node->start_time, (unsigned)node->uid, node->counts_execs,
-                        (unsigned long long)node->execs_max, (unsigned long long)node->execs_used);
+                        (unsigned long long)node->execs_max, (unsigned long long)node->execs_used, node->owner);
     CLEANUP_FD int fd =
         openat(launcher->slot.records_fd, ".new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || write(fd, text, (size_t)size) != size ||
@@ -33,7 +33,7 @@ void record_remove(const struct launcher *launcher, const char *name) {
 int record_read(const struct launcher *launcher, const char *name, struct jailed_node *ret, struct error *reterr) {
     char text[RECORD_BYTES];
     struct wire_message record;
-    uint64_t pid, start, uid, counted, execs, used;
+    uint64_t pid, start, uid, counted, execs, used, owner = NODE_UNOWNED;
     if (file_read_text(launcher->slot.records_fd, name, text, sizeof text) < 0)
         return error_errno(reterr, errno, "read the record of node %s", name);
     if (wire_message_parse(text, &record, reterr) < 0) return -1;
@@ -42,9 +42,11 @@ int record_read(const struct launcher *launcher, const char *name, struct jailed
         !wire_message_number(&record, "execs", &execs) || !wire_message_number(&record, "used", &used) || pid < 2 ||
         pid > INT_MAX || uid > UINT32_MAX)
         return error_set(reterr, E_FORMAT, "the record of node %s is not one", name);
+    wire_message_number(&record, "owner", &owner); /* not there: an earlier version wrote it */
     struct jailed_node node = {.pid = (pid_t)pid,
                                .start_time = start,
                                .uid = (uid_t)uid,
+                               .owner = (uid_t)owner,
                                .counts_execs = counted != 0,
                                .execs_max = execs,
                                .execs_used = used,

@@ -80,6 +80,12 @@ static bool must_wait_for(const struct call *call, const char *volume) {
     return true;
 }
 
+/* NODE_UNOWNED: there is none, or not any more. */
+static uid_t owner_of_volume(const struct call *call, const char *name) {
+    const struct volume *volume = name ? volume_find(call->launcher, name) : NULL;
+    return volume ? volume->owner : NODE_UNOWNED;
+}
+
 static void handle_spawn(const struct call *call) {
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     CLEANUP(buf_free) struct buf text = BUF_INIT;
@@ -91,8 +97,10 @@ static void handle_spawn(const struct call *call) {
         return;
     }
     int failed = jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error);
-    if (!failed && must_wait_for(call, jail_plan_word(&plan, JAIL_PLAN_VOLUME, 0))) return;
-    if (!failed) failed = spawn_node(call->launcher, &plan, call->volume_fd, &node, &output_fd, &error);
+    const char *volume = failed ? NULL : jail_plan_word(&plan, JAIL_PLAN_VOLUME, 0);
+    if (!failed && must_wait_for(call, volume)) return;
+    uid_t owner = owner_of_volume(call, volume);
+    if (!failed) failed = spawn_node(call->launcher, &plan, call->volume_fd, owner, &node, &output_fd, &error);
     if (failed) {
         server_fail(call->launcher, call->request, &error);
         return;
@@ -322,6 +330,19 @@ static bool is_folder(const struct call *call, const char *token) {
     return project && project->folder != FOLDER_NONE;
 }
 
+static uid_t owner_of_source(const struct call *call, const struct jailed_bind *bind) {
+    const struct launcher_project *project = project_find(call->launcher, bind->source);
+    if (bind->is_volume) return owner_of_volume(call, bind->source);
+    return project && project->folder != FOLDER_NONE ? project->caller.uid : NODE_UNOWNED;
+}
+
+static int mount_for_owner(const struct call *call, struct jailed_node *node, const struct jailed_bind *bind,
+                           struct error *reterr) {
+    uid_t owner = owner_of_source(call, bind);
+    if (owner != NODE_UNOWNED && jailed_claim(call->launcher, node, owner, reterr) < 0) return -1;
+    return jailed_mount(call->launcher, node, bind, 1, reterr);
+}
+
 /* Folders alone may be executable, and are mounted where the node's programs expect files of others. */
 static void handle_mount(const struct call *call) {
     struct error error;
@@ -347,7 +368,7 @@ static void handle_mount(const struct call *call) {
                                                  : exec != 0)
         refuse(call, E_INVALID, "folders are mounted below /mnt or /data, and they alone may be executable");
     else if (!must_wait_for(call, volume ? source : NULL))
-        finish(call, jailed_mount(call->launcher, node, &bind, 1, &error), &error);
+        finish(call, mount_for_owner(call, node, &bind, &error), &error);
 }
 
 static void handle_file(const struct call *call) {
@@ -444,13 +465,16 @@ static void handle_serve(const struct call *call) {
     const char *name = operand(call, 1);
     if (!read_port(call, &wanted)) return;
     struct launcher_port *port = ports_find(call->launcher, wanted.set, &wanted.port);
-    const struct jailed_node *node = name ? nodes_find(call->launcher, name) : NULL;
+    struct jailed_node *node = name ? nodes_find(call->launcher, name) : NULL;
+    struct error error;
     wire_message_number(call->message, "connections", &bounds.connections);
     wire_message_number(call->message, "rate", &bounds.rate);
     if (!port)
         refuse(call, E_NOT_FOUND, "there is no such port any more: the sandbox's owner must publish it again");
     else if (!node || node->burial.under_way || node->is_starting)
         refuse(call, E_CONFLICT, "there is no such node");
+    else if (port->caller.uid != 0 && jailed_claim(call->launcher, node, port->caller.uid, &error) < 0)
+        server_fail(call->launcher, call->request, &error);
     else
         ports_serve(call->launcher, call->request, port, node, &bounds);
 }

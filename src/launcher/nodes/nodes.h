@@ -43,6 +43,8 @@ struct burial {
     uint64_t deadline_ms;
 };
 
+#define NODE_UNOWNED ((uid_t)-1)
+
 struct freezing; /* a freeze or thaw that is under way; see freeze.c */
 
 struct jailed_node {
@@ -52,6 +54,7 @@ struct jailed_node {
     pid_t pid; /* the node's init */
     uint64_t start_time;
     uid_t uid;
+    uid_t owner; /* of what it has been given: volumes, folders, ports; NODE_UNOWNED: it has none */
     int pidfd;
     int listener_fd; /* -1: none, or not taken over */
     bool frozen;
@@ -89,6 +92,10 @@ size_t nodes_index(const struct launcher *launcher, const struct jailed_node *no
 /* Forget it: descriptors, record and uid. Its cgroups and its processes are gone before. */
 void nodes_remove(struct launcher *launcher, struct jailed_node *node);
 bool jailed_is_dead(const struct jailed_node *node);
+
+/* The node is given something of this user's. What is another user's is refused from then on, unless the node is
+   root's: a daemon in a stranger's hands could give one user's volume to another user's code. */
+int jailed_claim(const struct launcher *launcher, struct jailed_node *node, uid_t owner, struct error *reterr);
 
 /* ---- notify.c, violation.c ---- */
 

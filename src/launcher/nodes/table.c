@@ -59,7 +59,8 @@ int nodes_add(struct launcher *launcher, const char *name, struct jailed_node **
         struct jailed_node *node = &launcher->nodes.items[i];
         if (node->used) continue;
         uid_t uid = nodes_choose_uid(launcher);
-        *node = (struct jailed_node){.used = true, .uid = uid, .pidfd = -1, .listener_fd = -1};
+        *node =
+            (struct jailed_node){.used = true, .uid = uid, .owner = NODE_UNOWNED, .pidfd = -1, .listener_fd = -1};
         if (string_format(node->name, sizeof node->name, reterr, "%s", name) < 0) {
             node->used = false;
             return -1;
@@ -70,6 +71,15 @@ int nodes_add(struct launcher *launcher, const char *name, struct jailed_node **
         return 0;
     }
     return error_set(reterr, E_LIMIT, "%d nodes run already", JAIL_NODES_MAX);
+}
+
+int jailed_claim(const struct launcher *launcher, struct jailed_node *node, uid_t owner, struct error *reterr) {
+    if (node->owner == owner || node->owner == 0) return 0;
+    if (node->owner != NODE_UNOWNED)
+        return error_set(reterr, E_FORBIDDEN, "node %s has what belongs to uid %u, and gets nothing of uid %u",
+                         node->name, node->owner, owner);
+    node->owner = owner;
+    return record_write(launcher, node, reterr);
 }
 
 void nodes_remove(struct launcher *launcher, struct jailed_node *node) {

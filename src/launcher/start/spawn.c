@@ -214,8 +214,8 @@ static void spawn_free(struct spawn *spawn) {
     fd_close(spawn->null_fd);
 }
 
-int spawn_node(struct launcher *launcher, const struct jail_plan *plan, int volume_fd, struct jailed_node **ret_node,
-               int *ret_output_fd, struct error *reterr) {
+int spawn_node(struct launcher *launcher, const struct jail_plan *plan, int volume_fd, uid_t owner,
+               struct jailed_node **ret_node, int *ret_output_fd, struct error *reterr) {
     CLEANUP(spawn_free)
     struct spawn spawn = {
         .launcher = launcher, .plan = plan, .volume_fd = volume_fd, .sync_fd = -1, .output_fd = -1, .null_fd = -1};
@@ -223,6 +223,7 @@ int spawn_node(struct launcher *launcher, const struct jail_plan *plan, int volu
     if (plan_check(plan, reterr) < 0 || nodes_check_room(launcher, reterr) < 0) return -1;
     if (nodes_add(launcher, jail_plan_word(plan, JAIL_PLAN_NODE, 0), &spawn.node, reterr) < 0) return -1;
     spawn.node->is_starting = true;
+    spawn.node->owner = owner;
     if (prepare(launcher, &spawn, &output_fd, reterr) < 0 || build(launcher, &spawn, reterr) < 0) {
         undo(launcher, spawn.node);
         return -1;

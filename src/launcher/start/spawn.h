@@ -33,8 +33,8 @@ struct spawn {
 
 /* Start the plan's node; volume_fd is its volume, or -1. *ret_output_fd is the read end of what it prints. Nothing is
  * left when it fails. */
-int spawn_node(struct launcher *launcher, const struct jail_plan *plan, int volume_fd, struct jailed_node **ret_node,
-               int *ret_output_fd, struct error *reterr);
+int spawn_node(struct launcher *launcher, const struct jail_plan *plan, int volume_fd, uid_t owner,
+               struct jailed_node **ret_node, int *ret_output_fd, struct error *reterr);
 /* Whether the kernel asks us about the calls that filters don't decide; else they refuse them by themselves. */
 bool launcher_notifies(const struct launcher *launcher);
 void filters_free(struct filter_cache *cache);

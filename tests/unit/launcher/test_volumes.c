@@ -143,6 +143,27 @@ static void a_sandboxes_own_is_mounted_over_its_data_once(void **state) {
     assert_refused(client_ask(&client, "remove-volume", "_a1", -1), "not_found");
 }
 
+/* One user's volume is not for another user's code, after the launcher's death neither. */
+static void a_node_gets_what_belongs_to_one_user(void **state) {
+    (void)state;
+    if (!ask_as(OWNER, "make-volume", "one size=16777216")) fail_msg("%s", client_detail(&client));
+    if (!ask_as(OWNER, "make-volume", "more size=16777216")) fail_msg("%s", client_detail(&client));
+    if (!ask_as(STRANGER, "make-volume", "other size=16777216")) fail_msg("%s", client_detail(&client));
+    assert_true(client_spawn(&client, "owned", "directory /mnt\n", "wait"));
+    fd_close(take_fd(&client.fds[1]));
+    if (!client_ask(&client, "mount", "owned one /mnt/one volume=1", -1)) fail_msg("%s", client_detail(&client));
+    assert_refused(client_ask(&client, "mount", "owned other /mnt/other volume=1", -1), "forbidden");
+    client_kill_launcher(&client, SIGKILL);
+    client_start_launcher(&client);
+    client_dial(&client);
+    client_hello(&client);
+    assert_refused(client_ask(&client, "mount", "owned other /mnt/other volume=1", -1), "forbidden");
+    if (!client_ask(&client, "mount", "owned more /mnt/more volume=1", -1)) fail_msg("%s", client_detail(&client));
+    assert_true(client_ask(&client, "bury", "owned", -1));
+    assert_true(ask_as(OWNER, "remove-volume", "one") && ask_as(OWNER, "remove-volume", "more") &&
+                ask_as(STRANGER, "remove-volume", "other"));
+}
+
 static int memory_with(const char *text) {
     int fd = memfd_create("content", MFD_CLOEXEC);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
@@ -292,6 +313,7 @@ int main(void) {
         cmocka_unit_test(a_volume_is_its_callers),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(a_sandboxes_own_is_mounted_over_its_data_once),
+        cmocka_unit_test(a_node_gets_what_belongs_to_one_user),
         cmocka_unit_test(it_is_mounted_below_its_places_alone),
         cmocka_unit_test(files_are_written_and_read_with_the_nodes_rights),
         cmocka_unit_test(files_elsewhere_are_out_of_reach),
