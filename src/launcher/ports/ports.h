@@ -76,6 +76,8 @@ int ports_open_page(const struct launcher_port *port); /* to be read only; -1 */
 
 /* ---- verbs.c: what the daemon asks for ---- */
 
+/* As the operator's settings have it. */
+int ports_check_allowed(const struct launcher *launcher, const struct jail_port *port, struct error *reterr);
 void ports_publish(struct launcher *launcher, struct request request, const struct launcher_port *wanted, int peer_fd);
 void ports_serve(struct launcher *launcher, struct request request, struct launcher_port *port,
                  const struct jailed_node *node, const struct jail_port_bounds *bounds);

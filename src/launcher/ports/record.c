@@ -116,6 +116,14 @@ static void take_over(struct launcher *launcher, struct launcher_port *port, con
     if (!node) ports_end_of_node(launcher, recorded->node);
 }
 
+/* The operator may have changed the settings since. */
+static void end_unless_allowed(struct launcher *launcher, struct launcher_port *port) {
+    struct error error;
+    if (ports_check_allowed(launcher, &port->port, &error) == 0) return;
+    launcher_log(launcher, LOG_WARN_LEVEL, "port_not_allowed", "set", port->set, "detail", error.detail, NULL);
+    ports_end(launcher, port, (struct request){0});
+}
+
 /* Read first and removed: a port may get another place than it had. */
 static void adopt(struct launcher *launcher, const char *file) {
     char text[RECORD_BYTES];
@@ -129,6 +137,7 @@ static void adopt(struct launcher *launcher, const char *file) {
         return;
     }
     take_over(launcher, port, &recorded.forwarder);
+    end_unless_allowed(launcher, port);
 }
 
 static size_t list_records(const struct launcher *launcher, char (*ret)[NAME_MAX], size_t max) {

@@ -8,11 +8,14 @@
 #include "launcher/ports/ports.h"
 #include "launcher/project/project.h"
 
+int ports_check_allowed(const struct launcher *launcher, const struct jail_port *port, struct error *reterr) {
+    return jail_port_check(port, port->way == JAIL_PORT_IN ? &launcher->publish_ranges : &launcher->connect_ranges,
+                           reterr);
+}
+
 static int check_publish(struct launcher *launcher, struct launcher_port *wanted, int peer_fd, struct error *reterr) {
-    const struct jail_port_ranges *ranges =
-        wanted->port.way == JAIL_PORT_IN ? &launcher->publish_ranges : &launcher->connect_ranges;
     if (launcher->shutting_down) return error_set(reterr, E_SHUTDOWN, "the launcher is shutting down");
-    if (jail_port_check(&wanted->port, ranges, reterr) < 0) return -1;
+    if (ports_check_allowed(launcher, &wanted->port, reterr) < 0) return -1;
     return project_caller(launcher, peer_fd, &wanted->caller, reterr);
 }
 

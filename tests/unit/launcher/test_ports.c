@@ -453,6 +453,36 @@ static void ports_outlive_the_launcher(void **state) {
     assert_done(client, client_ask(client, "bury", "n1", -1));
 }
 
+/* The operator allows fewer addresses from the next launcher on: the port is closed, and its record is gone. */
+static void a_port_that_is_no_longer_allowed_ends(void **state) {
+    struct client *client = *state;
+    char whole[64], serving[128];
+    assert_done(client, publish_as(client, caller_of(client), "s1", "in", "0:4000"));
+    int port = port_told(client);
+    snprintf(whole, sizeof whole, "127.0.0.1:%d:4000", port);
+    snprintf(serving, sizeof serving, "s1 n1 way=in text=%s connections=16", whole);
+    assert_done(client, client_spawn(client, "n1", network, "wait"));
+    assert_done(client, serve(client, "s1", "n1", "in", whole));
+    client_kill_launcher(client, SIGKILL);
+    assert_is_forwarded(port);
+    setenv("SANDBOX_PUBLISH_ADDRESSES", "127.9.9.9/32", 1);
+    client_start_launcher(client);
+    unsetenv("SANDBOX_PUBLISH_ADDRESSES");
+    client_dial(client);
+    client_hello(client);
+    /* Its forwarder is being ended; each question is a turn of the launcher's. */
+    uint64_t deadline_ms = clock_monotonic_ms() + 10000;
+    while (!client_ask(client, "serve", serving, -1) && !strstr(client_detail(client), "no such port"))
+        if (clock_monotonic_ms() > deadline_ms) fail_msg("%s", client_detail(client));
+    assert_int_equal(dial(port), -1);
+    assert_done(client, client_ask(client, "bury", "n1", -1));
+    client_kill_launcher(client, SIGKILL); /* the others get the usual settings */
+    client_start_launcher(client);
+    client_dial(client);
+    client_hello(client);
+    assert_null(strstr(buf_string(&client->unasked), "port s1 way=in text=0"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         BOTH(a_port_outlives_its_node),
@@ -466,6 +496,7 @@ int main(void) {
         BOTH(a_service_at_a_path_is_reached),
         ROOT(what_one_user_has_is_bounded),
         BOTH(ports_outlive_the_launcher),
+        BOTH(a_port_that_is_no_longer_allowed_ends),
     };
     return cmocka_run_group_tests(tests, clients_open, clients_close);
 }
