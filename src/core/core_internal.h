@@ -36,6 +36,8 @@ enum {
     EVENTS_UNSAVED_MAX = 16384, /* as many as the store lets wait */
 };
 
+struct data_making;
+
 struct sandbox {
     struct engine *engine;
     char id[SANDBOX_ID_BYTES];
@@ -44,6 +46,7 @@ struct sandbox {
     bool persistent; /* it is in the registry */
     enum sandbox_status status;
     struct sandbox_config config;
+    struct data_making *data_making;   /* its own volume is being made; NULL */
     struct toolchain_entry *toolchain; /* that it is compiled with and runs on */
     struct charge charge;
     struct sandbox_times times;

@@ -47,6 +47,7 @@ static void choose_toolchain(void *job);
 static void compile_project(void *job);
 static void abort_compiling(void *job);
 static void scan_build_made(void *job);
+static void await_data(void *job);
 static void start_application(void *job);
 static void abort_starting(void *job);
 static void save_sandbox(void *job);
@@ -60,6 +61,7 @@ static const struct step create_steps[] = {
     {"toolchain", choose_toolchain, NULL},
     {"compile", compile_project, abort_compiling},
     {"scan", scan_build_made, NULL},
+    {"data", await_data, NULL},
     {"start", start_application, abort_starting},
     {"save", save_sandbox, NULL},
 };
@@ -297,6 +299,13 @@ static void scan_build_made(void *job) {
         begin_scan(create);
 }
 
+/* ---- data: made while the project was opened and compiled ---- */
+
+static void await_data(void *job) {
+    struct create_job *create = job;
+    volumes_await_data(create->job.sandbox, on_withs, create);
+}
+
 /* ---- start ---- */
 
 static void on_started(void *data, const struct error *error) {
@@ -402,10 +411,17 @@ static void answer_failed(struct create_job *create, const struct error *error) 
     jobs_abort_all(sandbox, error);
 }
 
-static void on_ports_closed(void *data, const struct error *error) {
+static void on_data_awaited(void *data, const struct error *error) {
     struct create_job *create = data;
     (void)error;
     steps_undone(&create->steps);
+}
+
+/* A volume that is being made can not be removed yet. */
+static void on_ports_closed(void *data, const struct error *error) {
+    struct create_job *create = data;
+    (void)error;
+    volumes_await_data(create->job.sandbox, on_data_awaited, create);
 }
 
 static void on_failed_tree_ended(void *data) {

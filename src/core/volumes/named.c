@@ -52,37 +52,56 @@ int volumes_check_data(const struct engine *engine, uint64_t size_bytes, struct 
                      "/data can't be a volume here: that takes root, loop devices and mkfs.ext4; leave out data_size");
 }
 
-struct making_data {
-    struct engine *engine;
+struct data_making {
+    struct sandbox *sandbox; /* whose job waits for the end */
     struct link_volume facts;
-    void (*done)(void *data, const struct error *error);
+    bool has_ended;
+    struct error error;
+    void (*done)(void *data, const struct error *error); /* NULL: its result is not asked for yet */
     void *data;
 };
 
-static void on_data_made(void *data, const struct error *error) {
-    struct making_data *making = data;
-    if (error)
-        quotas_give(making->engine->config.quotas, making->facts.owner, QUOTA_DISK, making->facts.size_bytes);
-    else
-        add(making->engine, &making->facts);
-    making->done(making->data, error);
+static void tell(struct data_making *making) {
+    struct data_making ended = *making;
+    making->sandbox->data_making = NULL;
     free(making);
+    ended.done(ended.data, ended.error.code != E_NONE ? &ended.error : NULL);
 }
 
-void volumes_make_data(struct sandbox *sandbox, int peer_fd, void (*done)(void *data, const struct error *error),
-                       void *data) {
-    struct error error;
+static void on_data_made(void *data, const struct error *error) {
+    struct data_making *making = data;
+    struct engine *engine = making->sandbox->engine;
+    making->has_ended = true;
+    if (error) {
+        making->error = *error;
+        quotas_give(engine->config.quotas, making->facts.owner, QUOTA_DISK, making->facts.size_bytes);
+    } else {
+        add(engine, &making->facts);
+    }
+    if (making->done) tell(making);
+}
+
+int volumes_make_data(struct sandbox *sandbox, int peer_fd, struct error *reterr) {
     struct engine *engine = sandbox->engine;
     struct link_volume facts = {.owner = sandbox->owner, .size_bytes = sandbox->config.data_size_bytes};
     const char *name = volumes_name_data(sandbox, facts.name);
-    int result = name ? quotas_take(engine->config.quotas, facts.owner, QUOTA_DISK, facts.size_bytes, &error) : 0;
-    if (!name || result < 0) {
-        done(data, name ? &error : NULL);
+    if (!name) return 0;
+    if (quotas_take(engine->config.quotas, facts.owner, QUOTA_DISK, facts.size_bytes, reterr) < 0) return -1;
+    sandbox->data_making = new_or_abort(struct data_making);
+    *sandbox->data_making = (struct data_making){.sandbox = sandbox, .facts = facts};
+    link_make_volume(engine->host.link, peer_fd, facts.name, facts.size_bytes, on_data_made, sandbox->data_making);
+    return 0;
+}
+
+void volumes_await_data(struct sandbox *sandbox, void (*done)(void *data, const struct error *error), void *data) {
+    struct data_making *making = sandbox->data_making;
+    if (!making) {
+        done(data, NULL);
         return;
     }
-    struct making_data *making = new_or_abort(struct making_data);
-    *making = (struct making_data){engine, facts, done, data};
-    link_make_volume(engine->host.link, peer_fd, facts.name, facts.size_bytes, on_data_made, making);
+    making->done = done;
+    making->data = data;
+    if (making->has_ended) tell(making);
 }
 
 struct removing_data {

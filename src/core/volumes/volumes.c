@@ -112,10 +112,6 @@ static void end_granting(struct granting *granting, const struct error *error) {
     ended.done(ended.data, error);
 }
 
-static void on_data_made(void *data, const struct error *error) {
-    end_granting(data, error);
-}
-
 static void on_granted(void *data, const struct error *error) {
     struct granting *granting = data;
     if (error)
@@ -129,7 +125,7 @@ static void grant_next(struct granting *granting) {
     struct sandbox *sandbox = granting->sandbox;
     size_t index = granting->next++;
     if (index >= json_array_size(sandbox->config.volumes)) {
-        volumes_make_data(sandbox, granting->peer_fd, on_data_made, granting);
+        end_granting(granting, NULL);
         return;
     }
     struct mount_text mount = mount_at(sandbox->config.volumes, index);
@@ -144,6 +140,11 @@ static void grant_next(struct granting *granting) {
 
 void volumes_grant(struct sandbox *sandbox, const struct caller *caller,
                    void (*done)(void *data, const struct error *error), void *data) {
+    struct error error;
+    if (volumes_make_data(sandbox, caller->peer_fd, &error) < 0) {
+        done(data, &error);
+        return;
+    }
     struct granting *granting = new_or_abort(struct granting);
     *granting = (struct granting){.sandbox = sandbox, .peer_fd = caller->peer_fd, .done = done, .data = data};
     grant_next(granting);

@@ -23,8 +23,8 @@ json_t *volumes_to_json(json_t *volumes);
 
 /* The volume that is the sandbox's /data; NULL: it has none. */
 const char *volumes_name_data(const struct sandbox *sandbox, char ret[VOLUMES_NAME_BYTES]);
-/* Have the caller's folders opened and kept, and the sandbox's own volume made. Done is called once, from inside where
- * there are none. */
+/* Have the caller's folders opened and kept, and begin to make the sandbox's own volume. Done is called once, from
+   inside where there are none. */
 void volumes_grant(struct sandbox *sandbox, const struct caller *caller,
                    void (*done)(void *data, const struct error *error), void *data);
 /* Mount all of them in the sandbox's node. Done is called once, from inside where there are none, unless the node has
@@ -43,9 +43,11 @@ void volumes_learn(struct engine *engine);
 uint64_t volumes_data_size(uint64_t disk_bytes);
 /* E_GUARANTEE: /data can't be a volume here. E_INVALID: not of this size. */
 int volumes_check_data(const struct engine *engine, uint64_t size_bytes, struct error *reterr);
-/* Make a sandbox's own volume, at the cost of its owner, and remove it with all that is in it. */
-void volumes_make_data(struct sandbox *sandbox, int peer_fd, void (*done)(void *data, const struct error *error),
-                       void *data);
+/* Begin to make a sandbox's own volume, at the cost of its owner. Its job awaits the end, once, before it starts a node
+   or ends. */
+int volumes_make_data(struct sandbox *sandbox, int peer_fd, struct error *reterr);
+void volumes_await_data(struct sandbox *sandbox, void (*done)(void *data, const struct error *error), void *data);
+/* Remove it with all that is in it. */
 void volumes_remove_data(struct sandbox *sandbox);
 void volumes_forget(struct engine *engine); /* which there are */
 /* E_NOT_FOUND: a volume that is not there, or not the caller's. */
