@@ -94,7 +94,7 @@ static int make_file_system(int image_fd, uint64_t size_bytes, struct error *ret
 
 /* ---- copies of an empty one ---- */
 
-static bool may_be_copied(uint64_t size_bytes) {
+bool image_may_be_copied(uint64_t size_bytes) {
     return size_bytes <= BLANK_MOST && size_bytes % JAIL_VOLUME_LEAST == 0;
 }
 
@@ -140,7 +140,7 @@ static int copy(int from_fd, int to_fd, struct error *reterr) {
 
 static int fill_image(const struct volume *volume, int image_fd, struct error *reterr) {
     CLEANUP_FD int blank_fd = -1;
-    if (!may_be_copied(volume->size_bytes)) return make_file_system(image_fd, volume->size_bytes, reterr);
+    if (!image_may_be_copied(volume->size_bytes)) return make_file_system(image_fd, volume->size_bytes, reterr);
     if (open_blank(volume, &blank_fd, reterr) < 0) return -1;
     return copy(blank_fd, image_fd, reterr);
 }

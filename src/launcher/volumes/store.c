@@ -61,13 +61,15 @@ static bool read_entry(const struct launcher *launcher, const char *file, struct
     return true;
 }
 
-/* What begins with a dot is unfinished, or empty ones to copy, which another version of us may make otherwise. */
+/* What begins with a dot is unfinished, a spare one, or empty ones to copy, which another version of us may make
+   otherwise. */
 static int read_folder(struct launcher *launcher, struct error *reterr) {
     DIR *listing = open_listing(launcher);
     int failed = listing ? 0 : error_errno(reterr, errno, "list the volumes");
     for (struct dirent *entry; !failed && (entry = readdir(listing));) {
         struct volume volume;
-        if (string_starts(entry->d_name, ".new-") || string_starts(entry->d_name, ".blank-"))
+        if (string_starts(entry->d_name, ".new-") || string_starts(entry->d_name, ".blank-") ||
+            string_starts(entry->d_name, VOLUME_SPARE_PREFIX))
             unlinkat(launcher->volumes.folder_fd, entry->d_name, 0);
         else if (read_entry(launcher, entry->d_name, &volume))
             failed = volume_add(launcher, &volume, reterr);

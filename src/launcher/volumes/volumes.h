@@ -20,6 +20,8 @@ enum {
     VOLUME_OWNER_INSIDE = 1000, /* what all files of a volume belong to, on its own disk */
 };
 
+#define VOLUME_SPARE_PREFIX ".spare-"
+
 struct launcher;
 struct jailed_node;
 
@@ -30,7 +32,7 @@ struct volume {
     char file[VOLUME_FILE_BYTES];
 };
 
-enum volume_deed { VOLUME_MAKE, VOLUME_OPEN, VOLUME_REMOVE };
+enum volume_deed { VOLUME_MAKE, VOLUME_OPEN, VOLUME_REMOVE, VOLUME_SPARE };
 
 struct volume_work;
 
@@ -39,6 +41,7 @@ struct volumes {
     struct volume *known; /* what is in the folder: nothing else changes it */
     size_t known_count, known_room;
     struct volume_work *works[VOLUME_WORKS_MAX]; /* NULL: a free place */
+    uint64_t spares_made;
 };
 
 void volumes_init(struct volumes *volumes);
@@ -70,6 +73,7 @@ int image_make(const struct volume *volume, struct error *reterr);
 int image_mount(const struct volume *volume, int *ret_fd, struct error *reterr);
 int image_remove(const struct volume *volume, struct error *reterr);
 enum image_kind { IMAGE_VOLUME, IMAGE_BLANK }; /* a blank one is there to be copied */
+bool image_may_be_copied(uint64_t size_bytes); /* from an empty one of this size, in no time */
 void image_name_unfinished(const struct volume *volume, enum image_kind kind, char ret[VOLUME_UNFINISHED_BYTES]);
 
 /* ---- loop.c, in a process of its own ---- */

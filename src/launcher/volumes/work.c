@@ -1,8 +1,12 @@
 /* Work on volumes: making, opening and removing one. It may take as long as the disk likes: an image is written, the
    kernel plays a journal back, or waits until what the last node has written is there. So a process of its own does
-   it, and the request is answered, or carried out with the open volume, when that has ended. Owners take turns. */
+   it, and the request is answered, or carried out with the open volume, when that has ended. Owners take turns.
+
+   A mount alone makes the disk flush several times. So one volume for the next sandbox is there ahead of time, empty
+   and mounted: the spare one. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +19,7 @@
 #include "launcher/project/project.h"
 #include "launcher/volumes/volumes.h"
 
-enum { PATIENCE_MS = 60000, AT_ONCE_OF_ONE = 4, AT_ONCE = 32 };
+enum { PATIENCE_MS = 60000, END_PATIENCE_MS = 5000, AT_ONCE_OF_ONE = 4, AT_ONCE = 32 };
 
 struct volume_work {
     enum volume_deed deed;
@@ -24,6 +28,7 @@ struct volume_work {
     char *message; /* for VOLUME_OPEN: the request, to be carried out */
     int report_fd; /* what its process says; -1: it waits for its turn */
     int pidfd;
+    int mount_fd; /* of a spare one that is ready, or was taken and is not asked for yet; -1 */
     uint64_t deadline_ms;
 };
 
@@ -46,14 +51,25 @@ static void remove_image(const void *data) {
 }
 
 /* It holds the mount until the launcher has let go of it: the last holder may have to write all that is unwritten. */
+static void hand_over(const struct error *error, int fd) {
+    char byte;
+    report(error, fd);
+    while (fd >= 0 && recv(HELPER_FD + 1, &byte, 1, 0) < 0 && errno == EINTR) {
+    }
+}
+
 static void open_image(const void *data) {
     struct error error = {0};
     CLEANUP_FD int fd = -1;
-    char byte;
     image_mount(data, &fd, &error);
-    report(&error, fd);
-    while (fd >= 0 && recv(HELPER_FD + 1, &byte, 1, 0) < 0 && errno == EINTR) {
-    }
+    hand_over(&error, fd);
+}
+
+static void make_spare(const void *data) {
+    struct error error = {0};
+    CLEANUP_FD int fd = -1;
+    if (image_make(data, &error) == 0) image_mount(data, &fd, &error);
+    hand_over(&error, fd);
 }
 
 /* ---- the launcher's side ---- */
@@ -62,6 +78,7 @@ static void forget(struct launcher *launcher, size_t index) {
     struct volume_work *work = launcher->volumes.works[index];
     launcher->volumes.works[index] = NULL;
     launcher_unwatch(launcher, work->report_fd);
+    fd_close(work->mount_fd); /* before its process lets go of it */
     fd_close(work->report_fd);
     fd_close(work->pidfd);
     free(work->message);
@@ -76,7 +93,7 @@ static void fail(struct launcher *launcher, size_t index, const struct error *er
 
 static int start(struct launcher *launcher, size_t index, struct error *reterr) {
     static void (*const bodies[])(const void *data) = {
-        [VOLUME_MAKE] = make, [VOLUME_OPEN] = open_image, [VOLUME_REMOVE] = remove_image};
+        [VOLUME_MAKE] = make, [VOLUME_OPEN] = open_image, [VOLUME_REMOVE] = remove_image, [VOLUME_SPARE] = make_spare};
     struct volume_work *work = launcher->volumes.works[index];
     int fds[2];
     if (helper_check_dying(launcher, principals_of(&launcher->principals, work->volume.owner), reterr) < 0) return -1;
@@ -97,7 +114,7 @@ static bool has_turn(const struct launcher *launcher, uid_t owner) {
     size_t all = 0, own = 0;
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
         const struct volume_work *work = launcher->volumes.works[i];
-        if (!work || work->report_fd < 0) continue;
+        if (!work || work->report_fd < 0 || work->mount_fd >= 0) continue;
         all++;
         own += work->volume.owner == owner;
     }
@@ -130,6 +147,7 @@ static int begin(struct launcher *launcher, enum volume_deed deed, struct reques
                                  .message = message ? take_ptr(*message) : NULL,
                                  .report_fd = -1,
                                  .pidfd = -1,
+                                 .mount_fd = -1,
                                  .deadline_ms = UINT64_MAX};
     launcher->volumes.works[index] = work;
     start_waiting(launcher);
@@ -144,10 +162,63 @@ static int take_report(const struct volume_work *work, int *ret_fd, struct error
     if (fd_receive(work->report_fd, &report, sizeof report, &fd, 1, MSG_DONTWAIT) != sizeof report)
         return error_set(reterr, E_SYSTEM, "the process that worked on the volume '%s' ended early", work->volume.name);
     if (helper_error(&report, reterr) < 0) return -1;
-    if ((fd >= 0) != (work->deed == VOLUME_OPEN))
+    if ((fd >= 0) != (work->deed == VOLUME_OPEN || work->deed == VOLUME_SPARE))
         return error_set(reterr, E_SYSTEM, "the volume '%s' was opened without its mount", work->volume.name);
     *ret_fd = take_fd(&fd);
     return 0;
+}
+
+/* ---- the spare one ---- */
+
+static void begin_spare(struct launcher *launcher, uint64_t size_bytes) {
+    struct volume volume = {.size_bytes = size_bytes};
+    struct error ignored; /* the next one is made when it is wanted */
+    for (size_t i = 0; i < VOLUME_WORKS_MAX; i++)
+        if (launcher->volumes.works[i] && launcher->volumes.works[i]->deed == VOLUME_SPARE) return;
+    if (launcher->shutting_down || !image_may_be_copied(size_bytes)) return;
+    snprintf(volume.name, sizeof volume.name, "%cspare", JAIL_VOLUME_PRIVATE);
+    snprintf(volume.file, sizeof volume.file, VOLUME_SPARE_PREFIX "%llu",
+             (unsigned long long)launcher->volumes.spares_made++);
+    begin(launcher, VOLUME_SPARE, (struct request){0}, &volume, NULL, &ignored);
+}
+
+static void keep_spare(struct launcher *launcher, struct volume_work *work, int mount_fd) {
+    work->mount_fd = mount_fd;
+    work->deadline_ms = UINT64_MAX;
+    launcher_unwatch(launcher, work->report_fd);
+}
+
+static void drop_spare(struct launcher *launcher, size_t index) {
+    unlinkat(launcher->volumes.folder_fd, launcher->volumes.works[index]->volume.file, 0);
+    forget(launcher, index);
+}
+
+/* The spare one becomes this volume, and waits for its opening. */
+static bool take_spare(struct launcher *launcher, const struct volume *volume) {
+    for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
+        struct volume_work *work = launcher->volumes.works[i];
+        if (!work || work->deed != VOLUME_SPARE || work->mount_fd < 0) continue;
+        if (work->volume.size_bytes != volume->size_bytes) {
+            drop_spare(launcher, i); /* the next one has the size that is wanted now */
+            return false;
+        }
+        if (renameat(launcher->volumes.folder_fd, work->volume.file, launcher->volumes.folder_fd, volume->file) < 0 ||
+            volume_add(launcher, volume, NULL) < 0)
+            return false;
+        work->volume = *volume;
+        work->deed = VOLUME_OPEN;
+        return true;
+    }
+    return false;
+}
+
+/* Taken before, and not opened yet. */
+static size_t find_taken(const struct launcher *launcher, const char *name) {
+    for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
+        const struct volume_work *work = launcher->volumes.works[i];
+        if (work && work->deed == VOLUME_OPEN && work->mount_fd >= 0 && strcmp(work->volume.name, name) == 0) return i;
+    }
+    return VOLUME_WORKS_MAX;
 }
 
 static int note(struct launcher *launcher, const struct volume_work *work, struct error *reterr) {
@@ -160,9 +231,12 @@ void volume_work_done(struct launcher *launcher, size_t index) {
     struct volume_work *work = launcher->volumes.works[index];
     struct error error;
     int fd = -1;
-    if (!work || work->report_fd < 0) return;
-    if (take_report(work, &fd, &error) < 0 || (work->deed != VOLUME_OPEN && note(launcher, work, &error) < 0)) {
+    if (!work || work->report_fd < 0 || work->mount_fd >= 0) return;
+    bool is_of_a_request = work->deed == VOLUME_MAKE || work->deed == VOLUME_REMOVE;
+    if (take_report(work, &fd, &error) < 0 || (is_of_a_request && note(launcher, work, &error) < 0)) {
         fail(launcher, index, &error);
+    } else if (work->deed == VOLUME_SPARE) {
+        keep_spare(launcher, work, fd);
     } else if (work->deed == VOLUME_OPEN) {
         requests_go_on(launcher, work->request, work->message, fd);
         fd_close(fd); /* before its process lets go of it */
@@ -216,11 +290,22 @@ void volumes_call_off(struct launcher *launcher) {
     start_waiting(launcher);
 }
 
-/* Processes that open and remove end by themselves, when they are let go of. */
+/* Let go of, they end by themselves: the last holder of a mount writes what is unwritten. A service that has ended has
+   nothing mounted, unless its disk does not answer. */
+static void await_end(struct launcher *launcher, size_t index, uint64_t until_ms) {
+    struct volume_work *work = launcher->volumes.works[index];
+    struct pollfd end = {.fd = take_fd(&work->pidfd), .events = POLLIN};
+    (work->deed == VOLUME_SPARE ? drop_spare : forget)(launcher, index);
+    uint64_t now_ms = clock_monotonic_ms();
+    if (end.fd >= 0) poll(&end, 1, now_ms < until_ms ? (int)(until_ms - now_ms) : 0);
+    fd_close(end.fd);
+}
+
 void volumes_close(struct launcher *launcher) {
-    launcher->volumes.folder_fd = fd_close(launcher->volumes.folder_fd);
+    uint64_t until_ms = clock_monotonic_ms() + END_PATIENCE_MS;
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++)
-        if (launcher->volumes.works[i]) forget(launcher, i);
+        if (launcher->volumes.works[i]) await_end(launcher, i, until_ms);
+    launcher->volumes.folder_fd = fd_close(launcher->volumes.folder_fd);
     free(launcher->volumes.known);
     launcher->volumes.known = NULL;
 }
@@ -256,9 +341,16 @@ void volume_make(struct launcher *launcher, struct request request, int peer_fd,
         volume.owner = caller.uid;
         snprintf(volume.name, sizeof volume.name, "%s", name);
         volume_name_file(name, caller.uid, volume.file);
-        failed = begin(launcher, VOLUME_MAKE, request, &volume, NULL, &error);
+        bool is_taken = volume_is_private(name) && take_spare(launcher, &volume);
+        if (is_taken)
+            server_ok(launcher, request, "", NULL, 0);
+        else
+            failed = begin(launcher, VOLUME_MAKE, request, &volume, NULL, &error);
     }
-    if (failed) server_fail(launcher, request, &error);
+    if (failed)
+        server_fail(launcher, request, &error);
+    else if (volume_is_private(name))
+        begin_spare(launcher, size_bytes);
 }
 
 static int check_removal(const struct launcher *launcher, int peer_fd, const char *name, struct volume *ret,
@@ -276,6 +368,8 @@ void volume_remove(struct launcher *launcher, struct request request, int peer_f
     struct error error;
     struct volume volume;
     int failed = check_removal(launcher, peer_fd, name, &volume, &error);
+    size_t taken = failed ? VOLUME_WORKS_MAX : find_taken(launcher, name);
+    if (taken < VOLUME_WORKS_MAX) forget(launcher, taken);
     if (!failed) failed = begin(launcher, VOLUME_REMOVE, request, &volume, NULL, &error);
     if (failed) server_fail(launcher, request, &error);
 }
@@ -284,5 +378,11 @@ int volume_open(struct launcher *launcher, struct request request, const char *n
                 struct error *reterr) {
     const struct volume *volume = volume_find(launcher, name);
     if (!volume) return error_set(reterr, E_NOT_FOUND, "there is no volume '%s'", name);
+    size_t taken = find_taken(launcher, name);
+    if (taken < VOLUME_WORKS_MAX && *message) {
+        requests_go_on(launcher, request, *message, launcher->volumes.works[taken]->mount_fd);
+        forget(launcher, taken);
+        return 0;
+    }
     return begin(launcher, VOLUME_OPEN, request, volume, message, reterr);
 }

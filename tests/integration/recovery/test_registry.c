@@ -121,8 +121,6 @@ static void assert_never_restarted(struct world *world, const char *id) {
 }
 
 static void refuse_while_full(struct world *world) {
-    assert_refused_for(world, "/data: no room left for it", "create",
-                       json_pack("{s:s, s:s}", "id", "new", "source", COUNTER));
     assert_refused_for(world, "no room left for the registry", "create",
                        json_pack("{s:s, s:s, s:i}", "id", "new", "source", COUNTER, "data_size_bytes", 0));
     assert_false(is_listed(world, "new"));
@@ -131,6 +129,9 @@ static void refuse_while_full(struct world *world) {
     assert_refused(world, "destroy", "kept");
     assert_counts(world, "kept", "2"); /* the same tree */
     assert_true(is_listed(world, "kept"));
+    /* Last: the spare volume, of another size, gives way and frees a little. */
+    assert_refused_for(world, "/data: no room left for it", "create",
+                       json_pack("{s:s, s:s, s:i}", "id", "new", "source", COUNTER, "data_size_bytes", 32 << 20));
 }
 
 /* Its time is over while the disk is full. It is destroyed once the registry can be told: at the latest when there is

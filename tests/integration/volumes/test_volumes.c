@@ -155,7 +155,7 @@ static bool any_device_has_image(void *data) {
     FILE *devices = popen("cat /sys/block/loop*/loop/backing_file 2>/dev/null", "re");
     char line[512];
     bool found = false;
-    while (fgets(line, sizeof line, devices)) found |= strstr(line, data) != NULL;
+    while (fgets(line, sizeof line, devices)) found |= strstr(line, data) && !strstr(line, "/.spare-");
     pclose(devices);
     return found;
 }
@@ -287,14 +287,14 @@ static void images_are_out_of_the_daemons_reach(void **state) {
 
 /* ---- /data as a volume ---- */
 
-/* Without what is kept to be copied. */
+/* Without what is kept to be copied, and for the next sandbox. */
 static size_t count_images(const char *folder) {
     size_t count = 0;
     DIR *listing = opendir(folder);
     assert_non_null(listing);
     for (struct dirent *entry; (entry = readdir(listing));)
         count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-                 !string_starts(entry->d_name, ".blank-");
+                 !string_starts(entry->d_name, ".blank-") && !string_starts(entry->d_name, ".spare-");
     closedir(listing);
     return count;
 }
