@@ -6,7 +6,7 @@
 
 #include "jail/jail.h"
 
-enum { CGROUP_FDS_MAX = 8, CGROUP_HIERARCHY_BYTES = 512 };
+enum { CGROUP_FDS_MAX = 8, CGROUP_HIERARCHY_BYTES = 512, CGROUP_REMOVE_WAIT_MS = 2000 };
 
 enum cgroup_controller {
     CGROUP_MEMORY,
@@ -85,7 +85,10 @@ bool cgroup_is_frozen(const struct cgroup_host *host, const char *node);
 uint64_t cgroup_oom_kills(const struct cgroup_host *host, const char *node);
 /* Every pid in it, to adopt or to kill. Returns the count, at most max. */
 size_t cgroup_pids(const struct cgroup_host *host, const char *node, pid_t *ret, size_t max);
-/* Kill whatever is inside, and remove the directories; -EBUSY-like failures are retried for a bounded time. */
+/* Kill whatever is inside, and remove the directories; false: what was killed has not ended. *ret says why some stay;
+   E_NONE: none does. */
+bool cgroup_try_remove(const struct cgroup_host *host, const char *node, struct error *ret);
+/* The same, waiting for CGROUP_REMOVE_WAIT_MS at most: where no request waits meanwhile. */
 int cgroup_remove(const struct cgroup_host *host, const char *node, struct error *reterr);
 /* Remove the directories unless a process is inside. */
 void cgroup_remove_if_empty(const struct cgroup_host *host, const char *node);

@@ -11,10 +11,7 @@
 #include "launcher/cgroup/backend.h"
 #include "launcher/cgroup/cgroup.h"
 
-enum {
-    REMOVE_WAIT_MS = 2000,
-    RETRY_PAUSE_US = 500, /* where there is nothing to wait on but time */
-};
+enum { RETRY_PAUSE_US = 500 }; /* where there is nothing to wait on but time */
 
 static void pause_briefly(void) {
     nanosleep(&(struct timespec){.tv_nsec = RETRY_PAUSE_US * 1000L}, NULL);
@@ -165,17 +162,23 @@ void cgroup_remove_if_empty(const struct cgroup_host *host, const char *node) {
     remove_directories(host, node);
 }
 
-int cgroup_remove(const struct cgroup_host *host, const char *node, struct error *reterr) {
+bool cgroup_try_remove(const struct cgroup_host *host, const char *node, struct error *ret) {
     /* The common case first: the node has ended, and nothing is inside. */
     int stays = remove_directories(host, node);
-    if (stays == 0) return 0;
-    cgroup_lift_cpu(host, node, NULL);
-    uint64_t deadline_ms = clock_monotonic_ms() + REMOVE_WAIT_MS;
-    while (stays == EBUSY && clock_monotonic_ms() < deadline_ms) {
+    if (stays == EBUSY) {
+        cgroup_lift_cpu(host, node, NULL);
         kill_inside(host, node);
         cgroup_thaw_everywhere(host, node);
-        pause_briefly();
         stays = remove_directories(host, node);
     }
-    return stays ? error_errno(reterr, stays, "remove the cgroups of node %s", node) : 0;
+    *ret = (struct error){0};
+    if (stays) error_errno(ret, stays, "remove the cgroups of node %s", node);
+    return stays != EBUSY;
+}
+
+int cgroup_remove(const struct cgroup_host *host, const char *node, struct error *reterr) {
+    struct error error;
+    uint64_t deadline_ms = clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS;
+    while (!cgroup_try_remove(host, node, &error) && clock_monotonic_ms() < deadline_ms) pause_briefly();
+    return error.code == E_NONE ? 0 : error_set(reterr, error.code, "%s", error.detail);
 }

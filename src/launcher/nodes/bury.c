@@ -11,7 +11,7 @@
 #include "launcher/ports/ports.h"
 #include "launcher/server.h"
 
-enum { DEATH_TIMEOUT_MS = 3000, SIGNALED_STATUS = 128 };
+enum { DEATH_TIMEOUT_MS = 3000, LOOK_AGAIN_MAX_MS = 100, SIGNALED_STATUS = 128 };
 
 static const char *const cause_names[] = {"exited", "signaled", "oom", "killed", "unknown"};
 
@@ -65,14 +65,12 @@ static struct jail_death read_death(const struct launcher *launcher, const struc
     return death;
 }
 
-void bury_finish(struct launcher *launcher, struct jailed_node *node) {
-    struct jail_death death = read_death(launcher, node);
+static void answer(struct launcher *launcher, struct jailed_node *node, const struct error *error) {
+    struct jail_death death = node->burial.death;
     struct request request = node->burial.request;
-    struct error error;
-    int failed = cgroup_remove(&launcher->cgroups, node->name, &error);
     nodes_remove(launcher, node);
-    if (failed) {
-        server_fail(launcher, request, &error);
+    if (error->code != E_NONE) {
+        server_fail(launcher, request, error);
     } else {
         char text[128];
         snprintf(text, sizeof text, " cause=%s status=%d oom=%llu", cause_names[death.cause], death.status,
@@ -80,6 +78,27 @@ void bury_finish(struct launcher *launcher, struct jailed_node *node) {
         server_ok(launcher, request, text, NULL, 0);
     }
     shutdown_advance(launcher);
+}
+
+/* A forwarder of its ports may be in its cgroups still, and has its caller's rights: one that looks up a name on a file
+   system that does not answer can't even be killed. So the launcher looks again, instead of waiting. */
+static void remove_cgroups(struct launcher *launcher, struct jailed_node *node, uint64_t now_ms) {
+    struct burial *burial = &node->burial;
+    struct error error;
+    uint64_t waited_ms = now_ms - burial->dead_ms;
+    if (cgroup_try_remove(&launcher->cgroups, node->name, &error) || waited_ms >= CGROUP_REMOVE_WAIT_MS) {
+        answer(launcher, node, &error);
+        return;
+    }
+    burial->deadline_ms = now_ms + (waited_ms < LOOK_AGAIN_MAX_MS ? waited_ms + 1 : LOOK_AGAIN_MAX_MS);
+    launcher_due_at(launcher, burial->deadline_ms);
+}
+
+void bury_finish(struct launcher *launcher, struct jailed_node *node) {
+    launcher_unwatch(launcher, node->pidfd);
+    node->burial.death = read_death(launcher, node);
+    node->burial.dead_ms = clock_monotonic_ms();
+    remove_cgroups(launcher, node, node->burial.dead_ms);
 }
 
 /* Once more, with everything; after that the asker learns that it lives on. A service that shuts down never gives up.
@@ -105,8 +124,12 @@ uint64_t bury_check(struct launcher *launcher, uint64_t now_ms) {
     for (size_t i = 0; i < launcher->nodes.end; i++) {
         struct jailed_node *node = &launcher->nodes.items[i];
         if (!node->used || !node->burial.under_way) continue;
-        if (now_ms >= node->burial.deadline_ms) insist(launcher, node, now_ms);
-        if (node->burial.under_way && node->burial.deadline_ms < next_ms) next_ms = node->burial.deadline_ms;
+        if (now_ms >= node->burial.deadline_ms && node->burial.dead_ms)
+            remove_cgroups(launcher, node, now_ms);
+        else if (now_ms >= node->burial.deadline_ms)
+            insist(launcher, node, now_ms);
+        if (node->used && node->burial.under_way && node->burial.deadline_ms < next_ms)
+            next_ms = node->burial.deadline_ms;
     }
     return next_ms;
 }

@@ -40,7 +40,9 @@ struct burial {
     bool we_killed; /* it lived when we began */
     bool forced;    /* the second attempt has been made */
     struct request request;
-    uint64_t deadline_ms;
+    uint64_t deadline_ms; /* of its death; then when to look at its cgroups again */
+    uint64_t dead_ms;     /* since when only its cgroups stay; 0: it may live */
+    struct jail_death death;
 };
 
 #define NODE_UNOWNED ((uid_t)-1)
@@ -113,7 +115,7 @@ uint64_t violation_flush(struct launcher *launcher, uint64_t now_ms);
 /* ---- bury.c ---- */
 
 void bury_start(struct launcher *launcher, struct jailed_node *node, struct request request);
-void bury_finish(struct launcher *launcher, struct jailed_node *node); /* its pidfd says that it is dead */
+void bury_finish(struct launcher *launcher, struct jailed_node *node); /* its pidfd says that it is dead, once */
 uint64_t bury_check(struct launcher *launcher, uint64_t now_ms);       /* deadlines; returns the next */
 void bury_everything(struct launcher *launcher);
 /* After any node has gone: the shutdown that waited for it may be answered. */

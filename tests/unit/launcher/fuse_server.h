@@ -7,7 +7,7 @@
 enum { FUSE_FILE_BYTES = 4096 };
 
 /* What it never answers. */
-enum fuse_silence { FUSE_SILENT_ON_CLOSE, FUSE_SILENT_ON_READ };
+enum fuse_silence { FUSE_SILENT_ON_CLOSE, FUSE_SILENT_ON_READ, FUSE_SILENT_ON_DOOR }; /* whose name is looked up */
 
 /* 0: this host has no such file systems. */
 pid_t fuse_server_start(const char *path, enum fuse_silence silence);

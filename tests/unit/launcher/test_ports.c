@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fuse_server.h"
 #include "jail/ports.h"
 #include "launcher_client.h"
 
@@ -305,6 +306,34 @@ static void a_service_at_a_path_is_reached(void **state) {
     rmdir(folder);
 }
 
+/* Not even a kill ends its forwarder then. */
+static void a_service_that_is_silent_holds_nobody_up(void **state) {
+    struct client *client = *state;
+    char folder[96], port[200];
+    snprintf(folder, sizeof folder, "%s/silent", client->directory);
+    snprintf(port, sizeof port, "unix:%s/door:5432", folder);
+    make_directory(folder, OWNER, 0755);
+    pid_t server = fuse_server_start(folder, FUSE_SILENT_ON_DOOR);
+    if (server == 0) skip(); /* no FUSE here */
+    bool is_published = publish_holding(client, folder, O_PATH, port);
+    assert_done(client, is_published && client_spawn(client, "n1", network, "wait"));
+    CLEANUP_FD int node_fd = take_fd(&client->fds[0]);
+    pid_t node = (pid_t)client_number(client, "pid");
+    assert_done(client, serve(client, "s1", "n1", "out", port));
+    pid_t reader = read_inside(node, 5432);
+    fuse_server_await_silence();
+    client_send(client, "bury 9001 n1", -1);
+    client_await_death(node_fd);
+    for (int i = 0; i < 3; i++) assert_true(client_ask(client, "volumes", "", -1));
+    bool is_early = strstr(buf_string(&client->unasked), "9001 ") != NULL;
+    fuse_server_end(server, folder);
+    assert_false(is_early);
+    client_await(client, "ok 9001 ");
+    waitpid(reader, NULL, 0);
+    assert_done(client, client_ask(client, "unpublish", "s1", -1));
+    rmdir(folder);
+}
+
 /* What a sandbox may write in there must not lead its forwarder elsewhere. */
 static void a_service_is_in_its_folder_alone(void **state) {
     struct client *client = *state;
@@ -492,6 +521,7 @@ int main(void) {
         BOTH(a_file_is_never_replaced),
         ROOT(a_forwarder_can_do_little),
         ROOT(a_forwarder_that_dies_has_a_successor),
+        ROOT(a_service_that_is_silent_holds_nobody_up),
         ROOT(a_service_is_in_its_folder_alone),
         BOTH(a_service_at_a_path_is_reached),
         ROOT(what_one_user_has_is_bounded),
