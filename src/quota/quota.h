@@ -29,6 +29,7 @@ enum quota_unit { QUOTA_COUNT, QUOTA_BYTES, QUOTA_PERCENT, QUOTA_BYTES_PER_MINUT
       "sum of the disk limits of its sandboxes, builds, and code of versions")                                         \
     X(CPU, "cpu", HELD, PERCENT, QUOTA_UNLIMITED,                                                                      \
       "sum of the CPU limits of its sandboxes; one without a limit counts as every core of the machine")               \
+    X(TASKS, "tasks", HELD, COUNT, 16384, "sum of the limits os_tasks of its sandboxes")                               \
     X(COMPILERS, "compilers", HELD, COUNT, 4, "compilations at once; more of them wait their turn")                    \
     X(PROJECTS, "projects", HELD, COUNT, 32, "projects that are open: being compiled, checked or reloaded")            \
     X(PORTS, "ports", HELD, COUNT, 64, "published ports, and services that sandboxes connect to")                      \

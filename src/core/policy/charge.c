@@ -1,12 +1,13 @@
-/* What of its owner's quotas a sandbox holds: a place, and its limits of memory, disk and CPU. It holds them whether it
-   runs or not, since it may be started again at any time, and gives them back when it is destroyed. Quotas that are
-   lowered below what is held end nothing. */
+/* What of its owner's quotas a sandbox holds: a place, and its limits of memory, disk, CPU and tasks. It holds them
+   whether it runs or not, since it may be started again at any time, and gives them back when it is destroyed. Quotas
+   that are lowered below what is held end nothing. */
 #include "core/core_internal.h"
 
 /* Those that follow its limits. */
-static const enum quota of_limits[] = {QUOTA_MEMORY, QUOTA_DISK, QUOTA_CPU};
+static const enum quota of_limits[] = {QUOTA_MEMORY, QUOTA_DISK, QUOTA_CPU, QUOTA_TASKS};
 /* All that its creation takes. */
-static const enum quota of_create[] = {QUOTA_SANDBOXES, QUOTA_PROJECTS, QUOTA_MEMORY, QUOTA_DISK, QUOTA_CPU};
+static const enum quota of_create[] = {QUOTA_SANDBOXES, QUOTA_PROJECTS, QUOTA_MEMORY,
+                                       QUOTA_DISK,      QUOTA_CPU,      QUOTA_TASKS};
 
 /* Without a limit it may use the whole machine. */
 static uint64_t cpu_of(const struct jail_limits *limits) {
@@ -19,6 +20,7 @@ static uint64_t amount_of(const struct jail_limits *limits, enum quota quota) {
     case QUOTA_MEMORY: return limits->memory_bytes + limits->socket_memory_bytes; /* cgroup v1 bounds them apart */
     case QUOTA_DISK: return limits->disk_bytes;
     case QUOTA_CPU: return cpu_of(limits);
+    case QUOTA_TASKS: return limits->os_tasks; /* the host has a number of them, however little memory they take */
     default: return 1;
     }
 }

@@ -104,6 +104,25 @@ static void test_without_a_limit_of_cpu(void **state) {
     charge_give_all(&engine, &charge);
 }
 
+/* Tasks take little memory, and the host has a number of them. */
+static void test_tasks_of_all_are_bounded(void **state) {
+    (void)state;
+    struct charge refused;
+    struct error error;
+    struct jail_limits limits = small, more = small;
+    limits.os_tasks = 64;
+    more.os_tasks = 128;
+    set_rule("tasks", "100");
+    struct charge charge = create(&limits);
+    assert_int_equal(held(QUOTA_TASKS), 64);
+    assert_int_equal(charge_create(&engine, OWNER, &limits, &refused, &error), -E_LIMIT);
+    assert_non_null(strstr(error.detail, "quota \"tasks\" is used up: 64 of 100"));
+    assert_int_equal(charge_raise(&engine, &charge, &more, false, &error), -E_LIMIT);
+    assert_int_equal(held(QUOTA_TASKS), 64);
+    charge_give_all(&engine, &charge);
+    assert_int_equal(held(QUOTA_TASKS), 0);
+}
+
 static void test_changed_limits(void **state) {
     (void)state;
     struct error error;
@@ -160,6 +179,7 @@ int main(void) {
         TEST(test_buffers_of_sockets_are_memory),
         TEST(test_refused),
         TEST(test_without_a_limit_of_cpu),
+        TEST(test_tasks_of_all_are_bounded),
         TEST(test_changed_limits),
         TEST(test_restored_over_the_quota),
         TEST(test_requests),
