@@ -113,6 +113,20 @@ static void note_yielding(struct cgroup_host *host) {
                          access(path, W_OK) == 0;
 }
 
+/* The host has only so many process ids. All nodes together leave a quarter of them to the launcher, which needs some
+   to start and to end nodes, and to the rest of the host. */
+static void keep_ids_free(const struct cgroup_host *host) {
+    char path[PATH_MAX], text[32];
+    uint64_t ids;
+    if (!host->has_tasks || cgroup_path(host, CGROUP_PIDS, NULL, "pids.max", path, NULL) < 0 ||
+        file_read_text(AT_FDCWD, "/proc/sys/kernel/pid_max", text, sizeof text) < 0)
+        return;
+    text[strcspn(text, "\n")] = '\0';
+    if (!parse_u64(text, &ids)) return;
+    snprintf(text, sizeof text, "%llu", (unsigned long long)(ids - ids / 4));
+    cgroup_write(path, text);
+}
+
 static int make_groups(struct cgroup_host *host, const char *group, struct error *reterr) {
     if (string_format(host->group, sizeof host->group, reterr, "%s", group) < 0) return -1;
     for (unsigned controller = 0; controller < CGROUP_CONTROLLER_COUNT; controller++)
@@ -129,6 +143,7 @@ int cgroup_host_open(const char *mount, const char *group, bool root, struct cgr
     cgroup_host_find(mount, root, &host);
     if (make_groups(&host, group, reterr) < 0) return -1;
     note_yielding(&host);
+    keep_ids_free(&host);
     *ret = host;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/schedule/share.h"
 #include "jail/plan.h"
 #include "jail/wire.h"
 #include "launcher/launcher.h"
@@ -104,11 +105,19 @@ const struct volume *volume_find(const struct launcher *launcher, const char *na
     return NULL;
 }
 
-int volumes_check_room(const struct launcher *launcher, bool is_private, struct error *reterr) {
-    size_t count = 0, most = is_private ? JAIL_NODES_MAX : JAIL_VOLUMES_MAX;
-    for (size_t i = 0; i < launcher->volumes.known_count; i++)
-        count += volume_is_private(launcher->volumes.known[i].name) == is_private;
-    return count < most ? 0 : error_set(reterr, E_LIMIT, "there are %zu volumes already", count);
+int volumes_check_room(const struct launcher *launcher, const struct volume *wanted, struct error *reterr) {
+    bool is_private = volume_is_private(wanted->name);
+    uid_t principal = principals_of(&launcher->principals, wanted->owner);
+    struct share share = {.all = is_private ? JAIL_NODES_MAX : JAIL_VOLUMES_MAX, .used = 1, .own = 1};
+    for (size_t i = 0; i < launcher->volumes.known_count; i++) {
+        const struct volume *volume = &launcher->volumes.known[i];
+        if (volume_is_private(volume->name) != is_private) continue;
+        share.used++;
+        share.own += principals_of(&launcher->principals, volume->owner) == principal;
+    }
+    if (share.used <= share.all && share_is_fair(&share, wanted->owner != 0)) return 0;
+    return error_set(reterr, E_LIMIT, "there are %d volumes, %d of them of uid %u, and no more are made for it",
+                     (int)share.used - 1, (int)share.own - 1, wanted->owner);
 }
 
 int volume_add(struct launcher *launcher, const struct volume *volume, struct error *reterr) {

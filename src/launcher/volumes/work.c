@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/schedule/share.h"
 #include "jail/plan.h"
 #include "launcher/launcher.h"
 #include "launcher/project/helper.h"
@@ -130,12 +131,25 @@ static void start_waiting(struct launcher *launcher) {
     }
 }
 
+/* A free place within the owner's share of them; VOLUME_WORKS_MAX: there is none. */
+static size_t find_room(const struct launcher *launcher, uid_t owner) {
+    struct share share = {.all = VOLUME_WORKS_MAX, .used = 1, .own = 1};
+    uid_t principal = principals_of(&launcher->principals, owner);
+    size_t index = VOLUME_WORKS_MAX;
+    for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
+        const struct volume_work *work = launcher->volumes.works[i];
+        if (!work) index = i;
+        share.used += work != NULL;
+        share.own += work && principals_of(&launcher->principals, work->volume.owner) == principal;
+    }
+    return share_is_fair(&share, owner != 0) ? index : VOLUME_WORKS_MAX;
+}
+
 static int begin(struct launcher *launcher, enum volume_deed deed, struct request request, const struct volume *volume,
                  char **message, struct error *reterr) {
-    size_t index = 0;
-    while (index < VOLUME_WORKS_MAX && launcher->volumes.works[index]) index++;
+    size_t index = find_room(launcher, volume->owner);
     if (index == VOLUME_WORKS_MAX)
-        return error_set(reterr, E_LIMIT, "%d volumes are being worked on already", VOLUME_WORKS_MAX);
+        return error_set(reterr, E_LIMIT, "too many volumes of uid %u are being worked on already", volume->owner);
     struct volume_work *work = calloc(1, sizeof *work);
     if (!work || (message && !*message)) {
         free(work);
@@ -320,14 +334,16 @@ static bool is_being_made(const struct launcher *launcher, const char *name) {
     return false;
 }
 
-static int check(const struct launcher *launcher, const char *name, uint64_t size_bytes, struct error *reterr) {
+static int check(const struct launcher *launcher, const struct volume *volume, struct error *reterr) {
+    const char *name = volume->name;
+    uint64_t size_bytes = volume->size_bytes;
     if (!(launcher->features.guarantees & 1u << JAIL_GUARANTEE_VOLUMES))
         return error_set(reterr, E_GUARANTEE, "there are no volumes here: they take root, loop devices and mkfs.ext4");
     if (size_bytes < JAIL_VOLUME_LEAST || size_bytes > JAIL_VOLUME_MOST)
         return error_set(reterr, E_INVALID, "a volume of %llu bytes is out of bounds", (unsigned long long)size_bytes);
     if (volume_find(launcher, name) || is_being_made(launcher, name))
         return error_set(reterr, E_EXISTS, "there is a volume '%s' already", name);
-    return volumes_check_room(launcher, volume_is_private(name), reterr);
+    return volumes_check_room(launcher, volume, reterr);
 }
 
 void volume_make(struct launcher *launcher, struct request request, int peer_fd, const char *name,
@@ -336,11 +352,13 @@ void volume_make(struct launcher *launcher, struct request request, int peer_fd,
     struct caller caller;
     struct volume volume = {.size_bytes = size_bytes};
     int failed = project_caller(launcher, peer_fd, &caller, &error);
-    if (!failed) failed = check(launcher, name, size_bytes, &error);
     if (!failed) {
         volume.owner = caller.uid;
         snprintf(volume.name, sizeof volume.name, "%s", name);
         volume_name_file(name, caller.uid, volume.file);
+        failed = check(launcher, &volume, &error);
+    }
+    if (!failed) {
         bool is_taken = volume_is_private(name) && take_spare(launcher, &volume);
         if (is_taken)
             server_ok(launcher, request, "", NULL, 0);

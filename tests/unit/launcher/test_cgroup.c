@@ -362,6 +362,21 @@ static void assert_value(const struct cgroup_host *host, enum cgroup_controller 
     assert_string_equal(text, expected);
 }
 
+/* All nodes together: the launcher and the host have the rest. */
+static void nodes_leave_process_ids(void **state) {
+    struct real *real = *state;
+    char path[PATH_MAX], text[32];
+    uint64_t most, ids;
+    assert_int_equal(cgroup_path(&real->host, CGROUP_PIDS, NULL, "pids.max", path, NULL), 0);
+    assert_int_equal(cgroup_read(path, text, sizeof text), 0);
+    text[strcspn(text, "\n")] = '\0';
+    assert_true(parse_u64(text, &most));
+    assert_true(file_read_text(AT_FDCWD, "/proc/sys/kernel/pid_max", text, sizeof text) > 0);
+    text[strcspn(text, "\n")] = '\0';
+    assert_true(parse_u64(text, &ids));
+    assert_int_equal(most, ids - ids / 4);
+}
+
 /* A child in the node's cgroups that does what body says; *ret_ready is readable once it has joined. */
 static pid_t start_inside(struct cgroup *cgroup, void (*body)(void)) {
     int pipes[2];
@@ -565,6 +580,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(v2_refuses_to_go_below_use, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_freezes_until_it_took_effect, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_lists_nodes, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(nodes_leave_process_ids, real_setup, real_teardown),
         cmocka_unit_test_setup_teardown(real_limits_are_the_kernels, real_setup, real_teardown),
         cmocka_unit_test_setup_teardown(real_yielding_ends_with_new_limits, real_setup, real_teardown),
         cmocka_unit_test_setup_teardown(real_freeze_and_remove, real_setup, real_teardown),

@@ -294,6 +294,54 @@ static void a_slow_file_holds_nobody_up(void **state) {
     assert_true(ask_as(OWNER, "remove-volume", "slow"));
 }
 
+static uint64_t launcher_cpu_us(void) {
+    char path[64];
+    unsigned long long used_ns = 0;
+    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)client.launcher);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%llu", &used_ns), 1);
+    fclose(file);
+    return used_ns / 1000;
+}
+
+/* What is in it takes the kernel long to give up. */
+static void a_full_one_is_removed_elsewhere(void **state) {
+    static char data[1 << 20];
+    char image[160];
+    (void)state;
+    if (!ask_as(OWNER, "make-volume", "full size=268435456")) fail_msg("%s", client_detail(&client));
+    snprintf(image, sizeof image, "%s/volumes/%d-full", client.home, OWNER);
+    int fd = open(image, O_WRONLY | O_CLOEXEC);
+    for (int i = 0; i < 256; i++) assert_int_equal(write(fd, data, sizeof data), sizeof data);
+    fd_close(fd);
+    uint64_t before_us = launcher_cpu_us();
+    assert_true(ask_as(OWNER, "remove-volume", "full"));
+    uint64_t used_us = launcher_cpu_us() - before_us;
+    if (used_us > 5000ULL * TEST_SLOWNESS) fail_msg("the launcher worked for %llu us", (unsigned long long)used_us);
+    assert_int_not_equal(access(image, F_OK), 0);
+}
+
+/* By default everyone's quota of disk would do for all of them. */
+static void one_user_does_not_take_all(void **state) {
+    char request[64];
+    int made = 0;
+    (void)state;
+    for (; made < JAIL_VOLUMES_MAX; made++) {
+        snprintf(request, sizeof request, "v%d size=16777216", made);
+        if (!ask_as(STRANGER, "make-volume", request)) break;
+    }
+    if (!strstr(client_detail(&client), "of uid 4444, and no more are made for it"))
+        fail_msg("%s", client_detail(&client));
+    assert_in_range(made, 100, JAIL_VOLUMES_MAX / 2);
+    if (!ask_as(OWNER, "make-volume", "room size=16777216")) fail_msg("%s", client_detail(&client));
+    assert_true(ask_as(OWNER, "remove-volume", "room"));
+    while (made-- > 0) {
+        snprintf(request, sizeof request, "v%d", made);
+        assert_true(ask_as(STRANGER, "remove-volume", request));
+    }
+}
+
 /* As root would find it after a kill in the middle. */
 static void what_was_not_finished_goes(void **state) {
     char path[160];
@@ -319,6 +367,8 @@ int main(void) {
         cmocka_unit_test(files_elsewhere_are_out_of_reach),
         cmocka_unit_test(a_slow_image_holds_nobody_up),
         cmocka_unit_test(a_slow_file_holds_nobody_up),
+        cmocka_unit_test(a_full_one_is_removed_elsewhere),
+        cmocka_unit_test(one_user_does_not_take_all),
         cmocka_unit_test(what_was_not_finished_goes),
     };
     return cmocka_run_group_tests(tests, open_client, close_client);
