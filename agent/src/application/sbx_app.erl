@@ -140,6 +140,7 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
         ok = set_environment(maps:get(env, Args, [])),
         ok = set_hosts(maps:get(hosts, Args, [])),
         ok = ready_language(Elixir),
+        _ = maps:get(serves, Args, false) andalso serve_endpoints(Names),
         %% The limits come first: configuration may be code.
         ok = sbx_limit:set(maps:get(processes, Args, nil)),
         ok = sbx_quota:start(maps:get(limits, Args, #{})),
@@ -254,6 +255,11 @@ set_hosts(Hosts) ->
         end,
         Hosts
     ).
+
+%% A published port is there for a server. Phoenix has its endpoints listen only for `mix phx.server`, or where the
+%% configuration says so, which goes over this.
+serve_endpoints(Names) ->
+    lists:member(phoenix, Names) andalso application:set_env(phoenix, serve_endpoints, true, [{persistent, true}]).
 
 %% A pooled node was started without the application's environment variables.
 set_environment(Env) ->
