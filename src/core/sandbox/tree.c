@@ -433,7 +433,8 @@ static void on_application_stopped(void *data, const struct term *result, const 
 
 /* Files that outlive the VM are left as the application leaves them, such as a database's. */
 static bool must_stop(const struct sandbox *sandbox) {
-    return sandbox->config.volumes_key && sandbox->status == STATUS_STOPPING && !node_is_frozen(sandbox->node);
+    bool may_stop = sandbox->status == STATUS_STOPPING && !sandbox->ending.is_punished;
+    return sandbox->config.volumes_key && may_stop && !node_is_frozen(sandbox->node);
 }
 
 static void stop_application(struct sandbox *sandbox) {

@@ -332,6 +332,21 @@ static void an_application_stops_in_order_where_files_outlive_it(void **state) {
     assert_left("last", "written");
 }
 
+/* Its code would run on. */
+static void one_that_is_destroyed_for_a_limit_does_not_stop_in_order(void **state) {
+    const char *folder = make_folder("work");
+    uint64_t since = world_now(world);
+    (void)state;
+    world_file(world, "last.erl", last_words);
+    world_do(world, "create", "{s:s, s:s, s:s, s:o}", "id", "bold", "source", world_path(world, "last.erl"),
+             "supervisor", "last", "volumes", volumes(folder, "/mnt/work"));
+    world_do(world, "limits", "{s:s, s:{s:s}}", "id", "bold", "set", "processes", "50:destroy");
+    free(world_try_eval(world, "bold", "erlang", "[spawn(timer, sleep, [infinity]) || _ <- lists:seq(1, 200)].",
+                        WORLD_DEADLINE_MS));
+    json_decref(world_wait_event(world, since, &(struct event_pattern){"destroyed", "bold", NULL, NULL}));
+    assert_int_equal(access(world_path(world, "work/last"), F_OK), -1);
+}
+
 /* One that never stops is ended after its time. */
 static void an_application_that_never_stops_is_ended(void **state) {
     (void)state;
@@ -553,6 +568,7 @@ int main(void) {
         CASE(bad_volumes_are_refused),
         CASE(images_are_out_of_the_daemons_reach),
         CASE(an_application_stops_in_order_where_files_outlive_it),
+        CASE(one_that_is_destroyed_for_a_limit_does_not_stop_in_order),
         LONG_CASE(an_application_that_never_stops_is_ended),
         LONG_CASE(own_data_outlives_restarts_and_ends_with_its_sandbox),
         LONG_CASE(files_are_copied_both_ways),
