@@ -218,6 +218,7 @@ refused_long_test() ->
     end,
     Says("Dependency specified in the wrong format", Fails([{"mix.exs", mix("m", "[:what]")}])),
     Says("protocol Enumerable not implemented for", Fails([{"mix.exs", mix("m", "nil")}])),
+    Says("--toolchain NAME takes one of those", Fails([{"mix.exs", mix("m", "[]", ", elixir: \"~> 99.0\"")}])),
     Says("supports only Elixir ~> 99.0", Fails([{"mix.exs", mix("m", "[]", ", elixir: \"~> 99.0\"")}])),
     Says("Could not find a Mix.Project", Fails([{"mix.exs", "defmodule Nothing do\nend\n"}])),
     Says("in ../core, which was not handed over. Hand it over with --with ../core",

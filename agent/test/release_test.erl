@@ -141,7 +141,7 @@ compiled_test() ->
     ?assertMatch(#{main := <<"shop">>, warnings := [], apps := [#{dir := <<"lib/shop">>}, #{dir := <<"lib/money">>}]}, Built),
     Other = app("lib", "bank", [{vsn, "1"}, {applications, [money]}, {mod, {bank, []}}]),
     {ok, #{main := nil, warnings := [#{message := Message}]}} = build:compile(compiled, write([Files, Other]), nil),
-    ?assert(has("can be started: bank, shop. Choose one with --app", [Message])),
+    ?assert(has("can be started: bank, shop. None is, unless --app names it", [Message])),
     Twin = app("lib", "shop-2", "shop", [{vsn, "2"}]),
     {error, #{message := Twice}} = build:compile(compiled, write([Files, Twin]), nil),
     ?assert(has("the application shop is in it twice", [Twice])),

@@ -65,7 +65,7 @@ enum error_recovery {
     X(PROTOCOL, "protocol_violation", 502, 1, SECURITY, TERMINATE, false, 3, "The node broke the protocol",            \
       "its VM was ended; do not trust this code")                                                                      \
     X(NODE, "node_failed", 502, 1, RUNTIME, RESTART, true, 10, "The virtual machine ended",                            \
-      "restart the sandbox; sandbox logs ID has its last words")                                                       \
+      "a create that fails shows its last words, else sandbox logs ID has them; restart the sandbox")                  \
     X(NO_MEMORY, "out_of_memory", 503, 1, RESOURCE, RETRY, true, 3, "Memory is exhausted",                             \
       "free memory on this machine, then try again")                                                                   \
     X(LAUNCHER, "launcher_unavailable", 503, 1, SYSTEM, RETRY, true, 5, "The launcher does not answer",                \

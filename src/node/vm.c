@@ -5,7 +5,7 @@
 #include "node/node_internal.h"
 
 enum {
-    BINDS_MAX = 160,
+    BINDS_MAX = NODE_APPS_MAX + 96,
     WORDS_MAX = 96,
     ENV_MAX = 160,
     TEXT_BYTES = 96 * 1024,

@@ -30,7 +30,7 @@ static const struct op table[] = {
      .audit = AUDIT_WRITES,
      .shape = OP_STREAM,
      .summary = "Run a task of Mix on a project, in the foreground",
-     .example = "sandbox mix shop ecto.migrate --step 1",
+     .example = "sandbox mix shop --connect 5432 ecto.migrate --step 1",
      PARAMS(mix_params)},
     {.name = "list",
      .method = "GET",

@@ -2,7 +2,7 @@
 %%% parent, and its death ends the agent.
 -module(sbx_app).
 
--export([start_link/0, start/1, facts/0, gave_up/2]).
+-export([start_link/0, start/1, stop/0, facts/0, gave_up/2]).
 -export([init/0]).
 
 %% A start that goes wrong in so long a time has failed. It is waited for only where something tells that it
@@ -31,6 +31,20 @@ start_link() ->
 start(Args) ->
     _ = [maps:get(Key, Args) || Key <- [apps, app, supervisor, elixir]],
     request({start, Args}).
+
+%% A supervisor that was started without its application ends for its parent alone.
+-spec stop() -> ok.
+stop() ->
+    case facts() of
+        #{app_pid := Top, supervisor_pid := Top} when is_pid(Top) ->
+            Monitor = monitor(process, Top),
+            ?MODULE ! {?MODULE, {stop, Top}},
+            receive
+                {'DOWN', Monitor, process, Top, _Reason} -> ok
+            end;
+        _ ->
+            ok
+    end.
 
 %% Can be read at any time, also while a start hangs.
 -spec facts() -> map().
@@ -101,6 +115,9 @@ watch(#tree{supervisor_pid = Top} = Tree) ->
             watch(Tree);
         {?MODULE, {gave_up, _, _, _} = GaveUp} ->
             watch(noted(GaveUp, Tree));
+        {?MODULE, {stop, Top}} when is_pid(Top) ->
+            exit(Top, shutdown),
+            watch(Tree);
         {'DOWN', _Monitor, process, Top, Reason} when is_pid(Top) ->
             publish(stopped, Tree#tree{app_pid = nil, supervisor_pid = nil}),
             sbx_outbox:put(stopped, ended(Reason, Tree)),
@@ -141,6 +158,7 @@ start_tree(#{apps := Apps, app := App, supervisor := Supervisor, elixir := Elixi
         ok = set_environment(maps:get(env, Args, [])),
         ok = set_hosts(maps:get(hosts, Args, [])),
         ok = ready_language(Elixir),
+        _ = maps:get(serves, Args, false) andalso serve_endpoints(Names),
         %% The limits come first: configuration may be code.
         ok = sbx_limit:set(maps:get(processes, Args, nil)),
         ok = sbx_quota:start(maps:get(limits, Args, #{})),
@@ -262,6 +280,11 @@ enter_data() ->
         {ok, "/data" = Data} -> file:set_cwd(Data);
         _ -> ok
     end.
+
+%% A published port is there for a server. Phoenix has its endpoints listen only for `mix phx.server`, or where the
+%% configuration says so, which goes over this.
+serve_endpoints(Names) ->
+    lists:member(phoenix, Names) andalso application:set_env(phoenix, serve_endpoints, true, [{persistent, true}]).
 
 %% A pooled node was started without the application's environment variables.
 set_environment(Env) ->

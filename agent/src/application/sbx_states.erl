@@ -2,7 +2,7 @@
 %%% same tree started again, or into a part of it that comes back.
 -module(sbx_states).
 
--export([snapshot/1, put_back/2, keep/1, give_back/2, written/1]).
+-export([snapshot/1, go_on/0, put_back/2, keep/1, give_back/2, written/1]).
 
 -export_type([kept/0]).
 
@@ -34,6 +34,7 @@ snapshot(Args) ->
 taken({Places, Unplaced}, TimeoutMs) ->
     {Asked, Silent} = lists:partition(fun({_Path, Pid}) -> speaks(Pid) end, Places),
     Pids = [Pid || {_, Pid} <- Asked],
+    ok = persistent_term:put(?MODULE, Pids),
     ok = stand_still(Pids, TimeoutMs div 2),
     Answers = answers(Pids, TimeoutMs div 2),
     {States, Lost, _Bytes} = lists:foldl(
@@ -45,6 +46,11 @@ taken({Places, Unplaced}, TimeoutMs) ->
             [lost(Path, <<"it takes no system messages">>) || {Path, _} <- Silent] ++
             lists:map(fun unplaced/1, counted(Unplaced))
     }.
+
+%% The processes that stand still do so no more.
+-spec go_on() -> ok.
+go_on() ->
+    sbx_reload_sysmsg:resume_async(persistent_term:get(?MODULE, [])).
 
 %% A process that is too busy to be suspended in time does not keep the others from it.
 stand_still(Pids, TimeoutMs) ->

@@ -100,6 +100,7 @@ run(input, Args) -> sbx_input:put(Args);
 run(reload, Args) -> sbx_reload:reload(Args);
 run(code_state, Args) -> sbx_reload:code_state(Args);
 run(snapshot_states, Args) -> sbx_states:snapshot(Args);
+run(stop, _Args) -> sbx_stop:stop();
 run(project, Args) -> sbx_compile:project(Args);
 run(put, Args) -> sbx_compile:put(Args);
 run(compile, Args) -> sbx_compile:compile(Args);

@@ -86,7 +86,7 @@ main([]) ->
     {nil, []};
 main(Names) ->
     Problem = sbx_diagnostic:dependency(
-        "several of the applications can be started: ~ts. Choose one with --app",
+        "several of the applications can be started: ~ts. None is, unless --app names it",
         [lists:join(", ", [atom_to_list(Name) || Name <- Names])]
     ),
     {nil, [Problem#{kind := warning}]}.

@@ -7,6 +7,7 @@
 
 %% Of a dependency's status: that no other one fits, in Mix's own words.
 -define(CONFLICTS, [diverged, divergedreq, divergedonly, divergedtargets, overridden, nomatchvsn]).
+-define(OTHERS, "\nhint: `sandbox toolchains` lists what there is, and --toolchain NAME takes one of those").
 
 -spec discover(file:filename(), map()) -> sbx_project:project().
 discover(Root, Args) ->
@@ -84,9 +85,10 @@ check_version(Config) ->
                 true ->
                     ok;
                 false ->
-                    error('Elixir.Mix.ElixirVersionError':exception([
+                    #{message := Message} = Error = 'Elixir.Mix.ElixirVersionError':exception([
                         {target, name_of(Config)}, {expected, Requirement}, {actual, 'Elixir.System':version()}
-                    ]))
+                    ]),
+                    error(Error#{message := <<Message/binary, ?OTHERS>>})
             end;
         _ ->
             ok

@@ -39,6 +39,12 @@ void ports_lines(const struct cli *cli, json_t *sandbox) {
     }
 }
 
+/* Nothing inside has listened so far, most likely. */
+static void put_refused(struct buf *line, json_t *published) {
+    size_t refused = number_of(published, "refused");
+    if (refused > 0 && number_of(published, "connections") == 0) buf_printf(line, " (%zu refused)", refused);
+}
+
 bool ports_words(json_t *list) {
     bool has_any = false;
     size_t i, j;
@@ -48,6 +54,7 @@ bool ports_words(json_t *list) {
         json_array_foreach(json_object_get(sandbox, "published"), j, published) {
             if (j > 0) buf_append_byte(&words, ' ');
             put_place(&words, published);
+            put_refused(&words, published);
         }
         has_any |= words.size > 0;
         json_object_set_new(sandbox, "ports", json_string(buf_string(&words)));

@@ -47,7 +47,10 @@ static int take_app(struct model_app *app, const struct term *term, struct error
 
 static int take_apps(struct model *model, const struct term *apps, struct error *reterr) {
     size_t count = apps && apps->type == TERM_LIST ? apps->items.count : 0;
-    if (count == 0 || count > APPS_MAX) return bad_answer(reterr, "no applications, or too many");
+    if (count == 0) return bad_answer(reterr, "no applications");
+    if (count > APPS_MAX)
+        return error_set(reterr, E_TOO_LARGE, "the project has %zu applications with its dependencies, of at most %d",
+                         count, APPS_MAX);
     model->apps = calloc(count, sizeof *model->apps);
     if (!model->apps) return error_set(reterr, E_NO_MEMORY, "no memory for a project's description");
     int result = 0;

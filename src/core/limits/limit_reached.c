@@ -55,6 +55,7 @@ static void on_destroyed(void *data, const struct error *error) {
 }
 
 static void destroy(struct sandbox *sandbox, const char *reason) {
+    sandbox->ending.is_punished = true;
     sandbox_destroy(sandbox, reason, on_destroyed, sandbox->engine);
 }
 

@@ -202,6 +202,12 @@ void ports_to_json(const struct sandbox_ports *ports, json_t *object) {
     json_object_set_new(object, "connects", connects);
 }
 
+bool ports_has_published(const struct sandbox_ports *ports) {
+    for (size_t i = 0; i < ports->count; i++)
+        if (ports->items[i].port.way == JAIL_PORT_IN) return true;
+    return false;
+}
+
 json_t *ports_hosts(const struct sandbox_ports *ports) {
     json_t *hosts = NULL;
     for (size_t i = 0; i < ports->count; i++) {

@@ -40,6 +40,7 @@ struct jail_port_counts
 ports_counts(const struct sandbox_port *port); /* what a forwarder says: believed, but bounded */
 /* "published" and "connects" as `info` has them. */
 void ports_to_json(const struct sandbox_ports *ports, json_t *object);
+bool ports_has_published(const struct sandbox_ports *ports);
 /* Names that connections have inside, with their addresses there; NULL: none. */
 json_t *ports_hosts(const struct sandbox_ports *ports);
 

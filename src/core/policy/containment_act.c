@@ -113,6 +113,7 @@ static void on_destroyed(void *data, const struct error *error) {
 
 static void on_destroy_due(uv_timer_t *timer) {
     struct sandbox *sandbox = timer->data;
+    sandbox->ending.is_punished = true;
     sandbox_destroy(sandbox, "it tried what its profile refuses", on_destroyed, sandbox);
 }
 

@@ -32,6 +32,7 @@ struct restarts {
 /* How the sandbox is to go. */
 struct ending {
     bool is_destroying;
+    bool is_punished;       /* for what it did: it has no time to stop in order */
     bool is_stillborn;      /* it is destroyed because its create failed: only that is told */
     struct waiter *waiters; /* for the end of destroying */
     uv_timer_t ttl;

@@ -62,6 +62,7 @@ static void put_members(struct buf *args, struct sandbox *sandbox, bool is_elixi
     term_map_bool(&map, "mix", is_mix);
     term_map_bool(&map, "elixir", is_elixir);
     start_args_put_given(&map, config);
+    term_map_bool(&map, "serves", ports_has_published(&config->ports));
     if (!config->ephemeral)
         term_map_number(&map, "settle_ms", sandbox->tree.settle_ms); /* a run tells its end itself */
     term_map_number(&map, "processes", config->limits.processes);

@@ -279,6 +279,7 @@ static void on_stopped_event(struct sandbox *sandbox, const struct term *term) {
     const struct term *text = term_map_get(term, "text");
     CLEANUP_FREE char *words = NULL;
     if (sandbox->tree.started || !sandbox->node) return; /* the failed start tells it better */
+    if (sandbox->tree.ended) return;                     /* it was asked to stop, and others may have to stop yet */
     sandbox->tree.stop_seen = true;
     sandbox->tree.stop_crashed = !reason || term_is_atom(reason, "crash");
     if (!text || !term_to_string(text, &words)) words = NULL;
@@ -418,6 +419,33 @@ static void on_gone(void *data, struct node *node, const struct node_end *end) {
     live_code_gone(sandbox); /* last: a restart that waited for its word begins a new tree */
 }
 
+static void kill_on_request(struct sandbox *sandbox) {
+    if (sandbox->node) node_kill(sandbox->node, "it was ended on request");
+}
+
+static void on_application_stopped(void *data, const struct term *result, const struct term *reason,
+                                   const struct error *error) {
+    (void)result;
+    (void)reason;
+    (void)error; /* one that does not stop in time is ended all the same */
+    kill_on_request(data);
+}
+
+/* Files that outlive the VM are left as the application leaves them, such as a database's. Its own /data goes with the
+   sandbox. */
+static bool must_stop(const struct sandbox *sandbox) {
+    bool may_stop = sandbox->status == STATUS_STOPPING && !sandbox->ending.is_punished;
+    bool has_files = json_array_size(sandbox->config.volumes) > 0 ||
+                     (sandbox->config.data_size_bytes && !sandbox->ending.is_destroying);
+    return has_files && may_stop && !node_is_frozen(sandbox->node);
+}
+
+static void stop_application(struct sandbox *sandbox) {
+    struct buf args = BUF_INIT;
+    term_put_map(&args, 0);
+    node_call(sandbox->node, "stop", &args, STOP_MAX_MS, on_application_stopped, sandbox);
+}
+
 /* The job that waited for the start ends it, or has been told: it does not hear of a failure from here on. */
 void tree_end(struct sandbox *sandbox, void (*ended)(void *data), void *data) {
     names_forgo(sandbox);
@@ -428,7 +456,10 @@ void tree_end(struct sandbox *sandbox, void (*ended)(void *data), void *data) {
     }
     sandbox->tree.ended = ended;
     sandbox->tree.ended_data = data;
-    node_kill(sandbox->node, "it was ended on request");
+    if (must_stop(sandbox))
+        stop_application(sandbox);
+    else
+        kill_on_request(sandbox);
 }
 
 const struct node_handler tree_node_handler = {

@@ -10,6 +10,7 @@ struct sandbox;
 
 enum {
     NODE_TEXT_MAX_BYTES = 255, /* of a name that a node tells */
+    STOP_MAX_MS = 5000,        /* for an application to stop before its VM is ended */
 };
 
 /* The application on a node: what runs, and what its start and its end lead to. */
@@ -42,7 +43,8 @@ void tree_violation(struct sandbox *sandbox, struct node *node, const char *what
 void tree_start(struct sandbox *sandbox, struct kept_states *states,
                 void (*started)(void *data, const struct error *error), void *data);
 void tree_go_on(struct sandbox *sandbox); /* a start that waited for the addresses of names */
-/* Kill the node, if there is one. `ended` is called once the node is gone with all it had; from inside if there is
+/* Kill the node, if there is one. An application that runs and has files which outlive it is asked to stop before, for
+   STOP_MAX_MS. `ended` is called once the node is gone with all it had; from inside if there is
    none. */
 void tree_end(struct sandbox *sandbox, void (*ended)(void *data), void *data);
 /* The VM ended with the machine, which is no failure of the sandbox: any restart policy starts it again. Without one

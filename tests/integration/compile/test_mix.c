@@ -178,6 +178,31 @@ static void loops_end(void **state) {
     world_close(world);
 }
 
+/* More than a large web application has with its dependencies. Each is mounted by itself. */
+static void many_applications_run_together(void **state) {
+    enum { MANY = 150 };
+    struct world *world = *state;
+    CLEANUP(buf_free) struct buf needed = BUF_INIT;
+    for (unsigned i = MANY; i-- > 0;) {
+        char name[64];
+        CLEANUP_FREE char *text = string_print("{application, a%u, [{vsn, \"1\"}, {registered, []}, "
+                                               "{applications, [kernel, stdlib%s]}]}.\n",
+                                               i, i == 0 ? buf_string(&needed) : "");
+        snprintf(name, sizeof name, "many/apps/a%u/src/a%u.app.src", i, i);
+        world_file(world, name, text);
+        buf_printf(&needed, ", a%u", i);
+    }
+    world_file(world, "many/rebar.config", "{erl_opts, []}.\n");
+    world_file(world, "many/apps/a0/src/a0.erl", "-module(a0).\n");
+    json_decref(
+        world_op(world, "create", "{s:s, s:s, s:s}", "id", "many", "source", world_path(world, "many"), "app", "a0"));
+    CLEANUP_FREE char *text =
+        world_eval_text(world, "many", "erlang",
+                        "length([A || {A, _, _} <- application:which_applications(), hd(atom_to_list(A)) =:= $a]).");
+    assert_string_equal(text, "150");
+    world_destroy(world, "many");
+}
+
 static int open_world(void **state) {
     *state = world_open("warm-nodes = 0\n");
     return 0;
@@ -198,6 +223,7 @@ int main(void) {
         LONG_CASE(stock_runs_as_a_release),
         LONG_CASE(stock_in_its_test_environment_is_another),
         LONG_CASE(a_folder_beside_is_read_when_it_is_handed_over),
+        CASE(many_applications_run_together),
         CASE(harm_stays_with_its_project),
         CASE(loops_end),
     };

@@ -85,6 +85,44 @@ static void what_no_sandbox_can_do_is_turned_off(void **state) {
     assert_true(has_said(world, "watchers (esbuild, npx), which run programs of the host"));
 }
 
+/* ---- a server of Phoenix ---- */
+
+/* A dependency of that name, which has nothing but its name. */
+static void write_web(struct world *world) {
+    world_file(world, "web/mix.exs",
+               "defmodule Web.MixProject do\n  use Mix.Project\n"
+               "  def project, do: [app: :web, version: \"1.0.0\", deps: [{:phoenix, path: \"deps/phoenix\"}]]\n"
+               "  def application, do: [mod: {Web, []}]\nend\n");
+    world_file(world, "web/lib/web.ex",
+               "defmodule Web do\n  use Application\n"
+               "  def start(_, _) do\n    :persistent_term.put(:serves, Application.get_env(:phoenix, "
+               ":serve_endpoints))\n    Supervisor.start_link([], strategy: :one_for_one)\n  end\nend\n");
+    world_file(world, "web/deps/phoenix/mix.exs",
+               "defmodule Phoenix.MixProject do\n  use Mix.Project\n"
+               "  def project, do: [app: :phoenix, version: \"1.0.0\"]\nend\n");
+}
+
+static void assert_serves(struct world *world, const char *expected) {
+    CLEANUP_FREE char *text = world_eval_text(world, "web", NULL, ":persistent_term.get(:serves)");
+    assert_string_equal(text, expected);
+    world_destroy(world, "web");
+}
+
+/* Its endpoints listen where a port is published, unless the project says otherwise. */
+static void a_published_port_is_served(void **state) {
+    struct world *world = *state;
+    static const char no[] = "import Config\nconfig :phoenix, serve_endpoints: false\n";
+    write_web(world);
+    const char *source = world_path(world, "web");
+    json_decref(world_op(world, "create", "{s:s, s:s}", "id", "web", "source", source));
+    assert_serves(world, "nil");
+    json_decref(world_op(world, "create", "{s:s, s:s, s:[s]}", "id", "web", "source", source, "publish", "0:4000"));
+    assert_serves(world, "true");
+    json_decref(world_op(world, "create", "{s:s, s:s, s:[s], s:{s:s}}", "id", "web", "source", source, "publish",
+                         "0:4000", "config", "no.exs", no));
+    assert_serves(world, "false");
+}
+
 /* ---- while it runs ---- */
 
 static const char *status_of(const json_t *result) {
@@ -391,6 +429,7 @@ int main(void) {
         CASE(a_missing_variable_is_named),
         CASE(everything_is_configured_in_its_order),
         CASE(what_no_sandbox_can_do_is_turned_off),
+        CASE(a_published_port_is_served),
         CASE(another_configuration_is_told_and_applied),
         CASE(one_that_fails_changes_nothing),
         CASE(a_save_is_told_and_a_restart_applies_it),

@@ -72,7 +72,11 @@ static void assert_came_back(struct world *world, uint64_t since, const char *id
     CLEANUP_FREE char *value = world_eval_text(world, id, NULL, "counter:increment()");
     assert_string_equal(value, "1"); /* a new tree */
     json_t *info = world_info(world, id);
-    assert_int_equal(json_integer_value(json_object_get(info, "restart_count")), 1);
+    if (json_integer_value(json_object_get(info, "restart_count")) != 1) {
+        json_t *events = world_op(world, "events", "{s:s, s:I}", "sandbox_id", id, "since", (json_int_t)since);
+        CLEANUP_FREE char *text = json_dumps(events, JSON_COMPACT);
+        fail_msg("%s", text);
+    }
     json_decref(info);
 }
 

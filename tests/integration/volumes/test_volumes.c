@@ -308,6 +308,75 @@ static void assert_is_emptied(char *folder) {
     if (!wait_until(is_empty, folder, WORLD_DEADLINE_MS)) fail_msg("an image is left");
 }
 
+/* As it ends, one process tells the other what to write, which writes more as it ends itself. */
+static const char last_words[] =
+    "-module(last).\n-export([start_link/0, start/1, init/1, handle_call/3, handle_cast/2, terminate/2]).\n"
+    "start_link() -> supervisor:start_link(?MODULE, tree).\n"
+    "start(Id) -> gen_server:start_link({local, Id}, ?MODULE, Id, []).\n"
+    "init(tree) -> {ok, {#{}, [#{id => Id, start => {?MODULE, start, [Id]}} || Id <- [writer, teller]]}};\n"
+    "init(Id) -> process_flag(trap_exit, true), {ok, Id}.\n"
+    "handle_call(Words, _, Id) -> {reply, file:write_file(\"/mnt/work/told\", Words), Id}.\n"
+    "handle_cast(_, Id) -> {noreply, Id}.\n"
+    "terminate(_, teller) -> gen_server:call(writer, <<\"told\">>, infinity);\n"
+    "terminate(_, writer) -> file:write_file(\"/mnt/work/last\", <<\"written\">>).\n";
+
+static void assert_left(const char *name, const char *expected) {
+    char path[256];
+    snprintf(path, sizeof path, "work/%s", name);
+    CLEANUP_FREE char *file = strdup(world_path(world, path)), *text = read_whole(file);
+    if (!text || strcmp(text, expected) != 0) fail_msg("%s has %s", file, text ? text : "not been written");
+    assert_int_equal(unlink(file), 0);
+}
+
+/* What it would lose without, a database for one. The states of a restart are taken before. */
+static void an_application_stops_in_order_where_files_outlive_it(void **state) {
+    const char *folder = make_folder("work");
+    (void)state;
+    world_file(world, "last.erl", last_words);
+    world_do(world, "create", "{s:s, s:s, s:s, s:o}", "id", "last", "source", world_path(world, "last.erl"),
+             "supervisor", "last", "volumes", volumes(folder, "/mnt/work"));
+    static const bool fresh[] = {true, false};
+    for (size_t i = 0; i < ARRAY_SIZE(fresh); i++) {
+        world_do(world, "restart", "{s:s, s:b}", "id", "last", "fresh", fresh[i]);
+        assert_left("told", "told");
+        assert_left("last", "written");
+    }
+    world_destroy(world, "last");
+    assert_left("last", "written");
+}
+
+/* Its code would run on. */
+static void one_that_is_destroyed_for_a_limit_does_not_stop_in_order(void **state) {
+    const char *folder = make_folder("work");
+    uint64_t since = world_now(world);
+    (void)state;
+    world_file(world, "last.erl", last_words);
+    world_do(world, "create", "{s:s, s:s, s:s, s:o}", "id", "bold", "source", world_path(world, "last.erl"),
+             "supervisor", "last", "volumes", volumes(folder, "/mnt/work"));
+    world_do(world, "limits", "{s:s, s:{s:s}}", "id", "bold", "set", "processes", "50:destroy");
+    free(world_try_eval(world, "bold", "erlang", "[spawn(timer, sleep, [infinity]) || _ <- lists:seq(1, 200)].",
+                        WORLD_DEADLINE_MS));
+    json_decref(world_wait_event(world, since, &(struct event_pattern){"destroyed", "bold", NULL, NULL}));
+    assert_int_equal(access(world_path(world, "work/last"), F_OK), -1);
+}
+
+/* One that never stops is ended after its time. */
+static void an_application_that_never_stops_is_ended(void **state) {
+    (void)state;
+    world_file(world, "stuck.erl",
+               "-module(stuck).\n-export([start_link/0, init/1, handle_call/3, handle_cast/2, terminate/2]).\n"
+               "start_link() -> supervisor:start_link({local, top}, ?MODULE, tree).\n"
+               "init(tree) -> {ok, {#{}, [#{id => child, start => {gen_server, start_link, [?MODULE, child, []]}, "
+               "shutdown => infinity}]}};\n"
+               "init(child) -> process_flag(trap_exit, true), {ok, child}.\n"
+               "handle_call(_, _, Id) -> {noreply, Id}.\nhandle_cast(_, Id) -> {noreply, Id}.\n"
+               "terminate(_, _) -> timer:sleep(infinity).\n");
+    world_do(world, "create", "{s:s, s:s, s:s, s:o}", "id", "stuck", "source", world_path(world, "stuck.erl"),
+             "supervisor", "stuck", "volumes", volumes(make_folder("work"), "/mnt/work"));
+    world_do(world, "restart", "{s:s}", "id", "stuck");
+    world_destroy(world, "stuck");
+}
+
 static void own_data_outlives_restarts_and_ends_with_its_sandbox(void **state) {
     char folder[256];
     (void)state;
@@ -513,6 +582,9 @@ int main(void) {
         LONG_CASE(a_damaged_image_is_told),
         CASE(bad_volumes_are_refused),
         CASE(images_are_out_of_the_daemons_reach),
+        CASE(an_application_stops_in_order_where_files_outlive_it),
+        CASE(one_that_is_destroyed_for_a_limit_does_not_stop_in_order),
+        LONG_CASE(an_application_that_never_stops_is_ended),
         LONG_CASE(own_data_outlives_restarts_and_ends_with_its_sandbox),
         LONG_CASE(files_are_copied_both_ways),
         CASE(a_hostile_sandbox_copies_nothing_else),

@@ -38,13 +38,17 @@ static void test_a_project(void **state) {
     assert_null(model_find(&model, "other"));
 }
 
-static void assert_no_project(const char *json) {
+static void assert_refused(const char *json, enum error_code code) {
     CLEANUP_TERM struct term_doc *doc = say(json);
     struct model model = {0};
     struct error error;
     if (model_from_term(term_root(doc), &model, &error) == 0) fail_msg("%s was accepted", json);
-    assert_int_equal(error.code, E_PROTOCOL);
+    assert_int_equal(error.code, code);
     assert_int_equal(model.app_count, 0);
+}
+
+static void assert_no_project(const char *json) {
+    assert_refused(json, E_PROTOCOL);
 }
 
 static void test_projects_that_are_none(void **state) {
@@ -74,6 +78,7 @@ static void test_projects_that_are_none(void **state) {
     for (size_t i = 0; i < ARRAY_SIZE(answers); i++) assert_no_project(answers[i]);
 }
 
+/* Which is no lie of the node's. */
 static void test_too_many_applications(void **state) {
     (void)state;
     CLEANUP(buf_free) struct buf json = BUF_INIT;
@@ -81,7 +86,7 @@ static void test_too_many_applications(void **state) {
     for (int i = 0; i <= NODE_APPS_MAX; i++)
         buf_printf(&json, "%s{\"name\": \"a%d\", \"sources\": [], \"options\": \"\"}", i ? "," : "", i);
     buf_append_string(&json, "]}");
-    assert_no_project(buf_string(&json));
+    assert_refused(buf_string(&json), E_TOO_LARGE);
 }
 
 /* {apps => [#{name => N, options => …, sources => [Path, …]}, …], described_by => []} */

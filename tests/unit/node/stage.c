@@ -468,7 +468,7 @@ void agent_reply_error(int fd, uint64_t id, const char *kind, const void *messag
 }
 
 struct term_doc *agent_take(int fd) {
-    uint8_t header[4], data[4096];
+    uint8_t header[4], data[16384];
     if (recv(fd, header, sizeof header, MSG_DONTWAIT) != sizeof header) return NULL;
     size_t size = (size_t)header[2] << 8 | header[3];
     assert_true(header[0] == 0 && header[1] == 0 && size <= sizeof data);

@@ -487,11 +487,14 @@ static void test_a_plan_that_can_not_be_made(void **state) {
     struct stage *stage = *state;
     struct error error;
     struct node *node = NULL;
-    struct node_app apps[200];
+    struct node_app apps[300];
     const struct jail_profile *profile = jail_profile_find("high");
-    struct node_spec spec = {
-        .toolchain = &stage_toolchain, .profile = profile, .limits = profile->limits, .apps = apps, .app_count = 200};
-    for (size_t i = 0; i < 200; i++) apps[i] = (struct node_app){"a", "/a"};
+    struct node_spec spec = {.toolchain = &stage_toolchain,
+                             .profile = profile,
+                             .limits = profile->limits,
+                             .apps = apps,
+                             .app_count = ARRAY_SIZE(apps)};
+    for (size_t i = 0; i < ARRAY_SIZE(apps); i++) apps[i] = (struct node_app){"a", "/a"};
     assert_true(node_start(&stage->host, &spec, &stage_handler, stage, &node, &error) < 0);
     assert_int_equal(error.code, E_TOO_LARGE);
     RUN_UNTIL(stage, stage->host.nodes.count == 0);

@@ -170,7 +170,7 @@ static void assert_too_large(const struct node_spec *wanted) {
 
 static void test_too_much(void **state) {
     (void)state;
-    struct node_app apps[200];
+    struct node_app apps[300];
     for (size_t i = 0; i < ARRAY_SIZE(apps); i++) apps[i] = (struct node_app){"a", "/a"};
     struct node_spec spec = make_spec(NODE_APPLICATION, "high");
     spec.apps = apps;
