@@ -360,7 +360,9 @@ static int open_parts(struct engine *engine, struct error *reterr) {
                                  .is_awaited = is_start_awaited};
     if (result == 0) result = pool_open(&engine->host, &pool, on_quiet, engine, &engine->pool, reterr);
     if (result < 0) return result;
-    return link_open(engine->loop, home, &handler, engine, &engine->host.link, reterr);
+    int failed = link_open(engine->loop, home, &handler, engine, &engine->host.link, reterr);
+    if (!failed) link_use_principals(engine->host.link, engine->config.principals);
+    return failed;
 }
 
 static void host_init(struct engine *engine) {

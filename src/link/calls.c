@@ -307,6 +307,7 @@ void link_spawn(struct launcher_link *link, const struct jail_plan *plan, link_s
 void link_bury(struct launcher_link *link, const char *node, link_buried_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
+    link_turns_forget_node(link_turns(link), node);
     link_ask(link, &(struct link_call){.deliver = deliver_buried, .done = (link_callback)done, .data = data}, "bury",
              &text, -1);
 }
@@ -359,7 +360,12 @@ void link_limit(struct launcher_link *link, const char *node, const struct jail_
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, node);
     put_plan(&text, node, &(struct link_equipment){.limits = limits});
-    ask_done(link, "limit", &text, done, data);
+    link_ask(link,
+             &(struct link_call){.deliver = deliver_done,
+                                 .done = (link_callback)done,
+                                 .data = data,
+                                 .user = link_turns_of_node(link_turns(link), node)},
+             "limit", &text, -1);
 }
 
 void link_resolved(struct launcher_link *link, const char *node, const struct jail_host *hosts, size_t count,
@@ -384,7 +390,11 @@ void link_equip(struct launcher_link *link, const char *node, const struct link_
 void link_open_project(struct launcher_link *link, int peer_fd, const char *path, link_project_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, path);
-    link_ask(link, &(struct link_call){.deliver = deliver_project, .done = (link_callback)done, .data = data},
+    link_ask(link,
+             &(struct link_call){.deliver = deliver_project,
+                                 .done = (link_callback)done,
+                                 .data = data,
+                                 .user = link_turns_of_peer(link_turns(link), peer_fd)},
              "project", &text, peer_fd);
 }
 
@@ -540,8 +550,12 @@ void link_publish(struct launcher_link *link, int peer_fd, const char *set, cons
     put_operand(&text, set);
     put_port(&text, port);
     wire_put_number(&text, "inside", inside);
-    link_ask(link, &(struct link_call){.deliver = deliver_port, .done = (link_callback)done, .data = data}, "publish",
-             &text, peer_fd);
+    link_ask(link,
+             &(struct link_call){.deliver = deliver_port,
+                                 .done = (link_callback)done,
+                                 .data = data,
+                                 .user = link_turns_of_peer(link_turns(link), peer_fd)},
+             "publish", &text, peer_fd);
 }
 
 void link_serve(struct launcher_link *link, const char *set, const struct jail_port *port, const char *node,
@@ -571,7 +585,12 @@ void link_mount_folder(struct launcher_link *link, const char *node, const char 
     put_operand(&text, token);
     put_operand(&text, place);
     wire_put_number(&text, "exec", is_executable);
-    ask_done(link, "mount", &text, done, data);
+    link_ask(link,
+             &(struct link_call){.deliver = deliver_done,
+                                 .done = (link_callback)done,
+                                 .data = data,
+                                 .user = link_turns_of_node(link_turns(link), node)},
+             "mount", &text, -1);
 }
 
 void link_mount_volume(struct launcher_link *link, const char *node, const char *name, const char *place,
@@ -583,7 +602,12 @@ void link_mount_volume(struct launcher_link *link, const char *node, const char 
     wire_put_number(&text, "volume", 1);
     wire_put_number(&text, "ro", is_read_only);
     wire_put_number(&text, "exec", is_executable);
-    ask_done(link, "mount", &text, done, data);
+    link_ask(link,
+             &(struct link_call){.deliver = deliver_done,
+                                 .done = (link_callback)done,
+                                 .data = data,
+                                 .user = link_turns_of_node(link_turns(link), node)},
+             "mount", &text, -1);
 }
 
 void link_make_volume(struct launcher_link *link, int peer_fd, const char *name, uint64_t size_bytes, link_done_fn done,
@@ -591,14 +615,22 @@ void link_make_volume(struct launcher_link *link, int peer_fd, const char *name,
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, name);
     wire_put_number(&text, "size", size_bytes);
-    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_callback)done, .data = data},
+    link_ask(link,
+             &(struct link_call){.deliver = deliver_done,
+                                 .done = (link_callback)done,
+                                 .data = data,
+                                 .user = link_turns_of_peer(link_turns(link), peer_fd)},
              "make-volume", &text, peer_fd);
 }
 
 void link_remove_volume(struct launcher_link *link, int peer_fd, const char *name, link_done_fn done, void *data) {
     CLEANUP(buf_free) struct buf text = BUF_INIT;
     put_operand(&text, name);
-    link_ask(link, &(struct link_call){.deliver = deliver_done, .done = (link_callback)done, .data = data},
+    link_ask(link,
+             &(struct link_call){.deliver = deliver_done,
+                                 .done = (link_callback)done,
+                                 .data = data,
+                                 .user = link_turns_of_peer(link_turns(link), peer_fd)},
              "remove-volume", &text, peer_fd);
 }
 
@@ -618,8 +650,12 @@ void link_file(struct launcher_link *link, const char *node, const struct link_f
     wire_put_number(&text, "offset", file->offset);
     wire_put_number(&text, "length", file->length);
     wire_put_number(&text, "mode", file->mode);
-    link_ask(link, &(struct link_call){.deliver = deliver_file, .done = (link_callback)done, .data = data}, "file",
-             &text, data_fd);
+    link_ask(link,
+             &(struct link_call){.deliver = deliver_file,
+                                 .done = (link_callback)done,
+                                 .data = data,
+                                 .user = link_turns_of_node(link_turns(link), node)},
+             "file", &text, data_fd);
 }
 
 void link_shutdown(struct launcher_link *link, link_done_fn done, void *data) {

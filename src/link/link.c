@@ -57,6 +57,7 @@ struct launcher_link {
     struct connection *connection; /* NULL when down */
     struct jail_features features;
     uint64_t last_id;
+    struct link_turns turns;
     struct calls asked;  /* sent or queued, in that order */
     struct calls failed; /* wait to be told, so that no caller is called back from inside its request */
     struct outgoing *queue;
@@ -131,7 +132,20 @@ static void on_handle_closed(struct launcher_link *link) {
     if (--link->open_handles > 0) return;
     while (link->failed.first) tell_failed(link);
     if (link->closed) link->closed(link->closed_data);
+    map_free(&link->turns.owners);
     free(link);
+}
+
+struct link_turns *link_turns(struct launcher_link *link) {
+    return &link->turns;
+}
+
+void link_use_principals(struct launcher_link *link, const struct principals *principals) {
+    link->turns.principals = principals;
+}
+
+void link_set_owner(struct launcher_link *link, const char *node, uid_t owner) {
+    link_turns_set_owner(&link->turns, node, owner);
 }
 
 uv_loop_t *link_loop(struct launcher_link *link) {
@@ -168,6 +182,16 @@ static void outgoing_free(struct outgoing *outgoing) {
     free(outgoing);
 }
 
+struct failing {
+    struct launcher_link *link;
+    const char *reason;
+};
+
+static void fail_waiting(void *data, struct link_call *call) {
+    const struct failing *failing = data;
+    fail_call(failing->link, call, E_LAUNCHER, failing->reason);
+}
+
 static void disconnect(struct launcher_link *link, const char *reason) {
     struct connection *connection = link->connection;
     link->state = LINK_DOWN;
@@ -186,6 +210,7 @@ static void disconnect(struct launcher_link *link, const char *reason) {
         calls_take(&link->asked, call->id);
         fail_call(link, call, E_LAUNCHER, reason);
     }
+    link_turns_fail(&link->turns, fail_waiting, &(struct failing){link, reason});
     struct error error;
     error_set(&error, E_LAUNCHER, "%s", reason);
     link_streams_fail(link, &error);
@@ -276,6 +301,7 @@ static void await_first(struct launcher_link *link) {
 
 static void await_answer(struct launcher_link *link, struct link_call *call) {
     call->due_ms = uv_now(link->loop) + link->answer_timeout_ms;
+    link_turns_sent(&link->turns, call);
     calls_append(&link->asked, call);
     if (!uv_is_active((uv_handle_t *)&link->answer_timer)) await_first(link);
 }
@@ -295,6 +321,19 @@ static void ask(struct launcher_link *link, struct link_call *call, const struct
     if (link->failed.first) tell_failed_later(link);
 }
 
+static void send_waiting(void *data, struct link_call *call, const struct buf *message, int fd) {
+    ask(data, call, message, fd);
+}
+
+static void ask_in_turn(struct launcher_link *link, struct link_call *call, struct buf *message, int fd) {
+    if (message->failed || !link_turns_must_wait(&link->turns, call)) {
+        ask(link, call, message, fd);
+    } else if (!link_turns_add(&link->turns, call, message, fd)) {
+        fail_call(link, call, E_NO_MEMORY, "no memory for a call of the launcher");
+        tell_failed_later(link);
+    }
+}
+
 void link_ask(struct launcher_link *link, const struct link_call *call, const char *verb, const struct buf *text,
               int fd) {
     CLEANUP(buf_free) struct buf message = BUF_INIT;
@@ -309,7 +348,7 @@ void link_ask(struct launcher_link *link, const struct link_call *call, const ch
     buf_printf(&message, "%s %llu", verb, (unsigned long long)own->id);
     buf_append(&message, text->data, text->size);
     message.failed = message.failed || text->failed;
-    ask(link, own, &message, fd);
+    ask_in_turn(link, own, &message, fd);
 }
 
 /* ---- receiving ---- */
@@ -329,6 +368,7 @@ static bool finish_call(struct launcher_link *link, struct link_answer *answer, 
     if (!message->count || !parse_u64(message->words[0], &id)) return false;
     CLEANUP_FREE struct link_call *call = calls_take(&link->asked, id);
     if (!call) return false;
+    link_turns_ended(&link->turns, call->user, send_waiting, link);
     if (!failed) return call->deliver(call, answer, NULL);
     const char *slug = wire_message_word(message, 1), *detail = wire_message_word(message, 2);
     enum error_code code = slug ? error_code_from_slug(slug) : E_NONE;

@@ -59,6 +59,7 @@ struct link_handler {
 };
 
 struct launcher_link;
+struct principals;
 
 typedef void (*link_done_fn)(void *data, const struct error *error); /* error NULL: done */
 typedef void (*link_spawned_fn)(void *data, const struct link_node *node, const struct error *error);
@@ -84,6 +85,10 @@ int link_open(uv_loop_t *loop, const char *home, const struct link_handler *hand
 /* Requests under way are answered E_LAUNCHER, and so are those made from now on until closed is called, which frees
    the link: after that there is nothing to ask. An answer must not ask again then. */
 void link_close(struct launcher_link *link, void (*closed)(void *data), void *data);
+
+/* Users take turns at the launcher: who is one user, and whose a node is. */
+void link_use_principals(struct launcher_link *link, const struct principals *principals);
+void link_set_owner(struct launcher_link *link, const char *node, uid_t owner);
 
 void link_spawn(struct launcher_link *link, const struct jail_plan *plan, link_spawned_fn done, void *data);
 /* Kill it if it lives, wait, remove its cgroups, and say what it died of. Also for a node that ended by itself. */

@@ -3,6 +3,7 @@
 #ifndef LINK_LINK_INTERNAL_H
 #define LINK_LINK_INTERNAL_H
 
+#include "base/schedule/principals.h"
 #include "jail/plan.h"
 #include "jail/wire.h"
 #include "link/link.h"
@@ -30,6 +31,7 @@ struct link_call {
     link_callback done;
     void *data;
     char node[JAIL_NAME_BYTES];
+    uid_t user;         /* whose turn it takes; 0: it takes none */
     uint64_t due_ms;    /* the loop's time by which it must be answered */
     struct error error; /* why it failed, while it waits to be told */
     struct link_call *next;
@@ -40,6 +42,35 @@ struct link_call {
 void link_ask(struct launcher_link *link, const struct link_call *call, const char *verb, const struct buf *text,
               int fd);
 
+/* ---- turns.c ---- */
+
+struct link_turn;
+
+struct link_turns {
+    const struct principals *principals; /* NULL: each uid is its own */
+    struct link_turn *users;             /* those that have something under way */
+    struct map owners;                   /* of nodes, by name: the uid and one */
+};
+
+typedef void (*link_turns_send_fn)(void *data, struct link_call *call, const struct buf *message, int fd);
+
+bool link_turns_must_wait(struct link_turns *turns, const struct link_call *call);
+/* Keep it until it is its turn; the message is taken over, and the descriptor copied. False: no memory. */
+bool link_turns_add(struct link_turns *turns, struct link_call *call, struct buf *message, int fd);
+void link_turns_sent(struct link_turns *turns, const struct link_call *call);
+/* One of this user's is answered: send what waits. */
+void link_turns_ended(struct link_turns *turns, uid_t user, link_turns_send_fn send, void *data);
+/* The launcher is gone: all that waits fails, and nothing is under way. */
+void link_turns_fail(struct link_turns *turns, void (*fail)(void *data, struct link_call *call), void *data);
+void link_turns_set_owner(struct link_turns *turns, const char *node, uid_t owner);
+void link_turns_forget_node(struct link_turns *turns, const char *node);
+/* 0: root's, the service's own, or not known. */
+uid_t link_turns_of_node(const struct link_turns *turns, const char *node);
+uid_t link_turns_of_peer(const struct link_turns *turns, int peer_fd);
+
+/* ---- link.c ---- */
+
+struct link_turns *link_turns(struct launcher_link *link);
 uv_loop_t *link_loop(struct launcher_link *link);
 const char *link_home(const struct launcher_link *link);
 /* The link is not freed before each hold is let go. */

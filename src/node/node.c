@@ -368,6 +368,7 @@ int node_expect(struct node_host *host, const char *name, const char *secret, en
 
 void node_set_owner(struct node *node, uid_t owner) {
     node->owner = owner;
+    link_set_owner(node->host->link, node->name, owner);
 }
 
 void node_adopted(struct node *node, const struct link_node *info) {

@@ -54,6 +54,45 @@ static void make_limits(struct jail_limits *ret, struct buf *ret_lines) {
     }
 }
 
+/* Of one user, two are at the launcher at once; another user's, root's and a freeze need not wait for the rest. */
+static void users_take_turns(void **state) {
+    struct link_stage *stage = *state;
+    struct jail_limits limits = {0};
+    come_up(stage);
+    link_set_owner(stage->link, "n1", 7);
+    link_set_owner(stage->link, "n2", 8);
+    link_set_owner(stage->link, "n3", 0);
+    for (int i = 0; i < 4; i++) link_limit(stage->link, "n1", &limits, on_done, stage);
+    link_limit(stage->link, "n2", &limits, on_done, stage);
+    for (int i = 0; i < 3; i++) link_limit(stage->link, "n3", &limits, on_done, stage);
+    link_freeze(stage->link, "n1", true, on_done, stage);
+    assert_heard(stage, "limit 1 n1\nnode n1\n");
+    assert_heard(stage, "limit 2 n1\nnode n1\n");
+    assert_heard(stage, "limit 5 n2\nnode n2\n");
+    for (int id = 6; id <= 8; id++) {
+        char expected[64];
+        snprintf(expected, sizeof expected, "limit %d n3\nnode n3\n", id);
+        assert_heard(stage, expected);
+    }
+    assert_heard(stage, "freeze 9 n1");
+    say(stage, "ok 2");
+    run_until_told(stage);
+    assert_heard(stage, "limit 3 n1\nnode n1\n");
+    /* What still waits fails with the rest when the launcher is gone, and a later request is the first again. */
+    stage->launcher_fd = fd_close(stage->launcher_fd);
+    run_until_told(stage);
+    accept_dial(stage);
+    say(stage, "ok 0 root=0 landlock=0 cgroup=0 guarantees=0x0 version=2");
+    say(stage, "ready");
+    while (!link_is_up(stage->link)) run_until_told(stage);
+    link_limit(stage->link, "n1", &limits, on_done, stage);
+    assert_heard(stage, "limit 10 n1\nnode n1\n");
+    const char *story = buf_string(&stage->story);
+    int failed = 0;
+    for (const char *at = story; (at = strstr(at, "the link to the launcher broke")); at++) failed++;
+    assert_int_equal(failed, 8); /* all but the second, the one that waited too */
+}
+
 static void asks_in_the_launchers_words(void **state) {
     struct link_stage *stage = *state;
     CLEANUP(buf_free) struct buf lines = BUF_INIT;
@@ -544,6 +583,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         STAGED(tells_nodes_before_it_is_up),
         STAGED(spawns),
+        STAGED(users_take_turns),
         STAGED(asks_in_the_launchers_words),
         STAGED(ports_are_asked_for_and_told),
         STAGED(hands_out_what_tells_a_disks_use),
