@@ -67,15 +67,23 @@ static void ask_again(const struct launcher *launcher, const struct jailed_node 
     freezing_hold_up_yielding(launcher, node, false);
 }
 
-static void discard(struct launcher *launcher, const char *name) {
+/* All of what is discarded is waited for together: one that can't be killed must not keep the service away for long. */
+struct adoption {
+    struct launcher *launcher;
+    uint64_t until_ms;
+};
+
+static void discard(const struct adoption *adoption, const char *name) {
+    struct launcher *launcher = adoption->launcher;
     struct error error;
     record_remove(launcher, name);
     egress_policy_remove(launcher, name);
-    if (cgroup_remove(&launcher->cgroups, name, &error) < 0)
+    if (cgroup_remove(&launcher->cgroups, name, adoption->until_ms, &error) < 0)
         log_line(&launcher->log, LOG_ERROR_LEVEL, "discard_failed", "node", name, "detail", error.detail, NULL);
 }
 
-static void adopt(struct launcher *launcher, const char *name) {
+static void adopt(const struct adoption *adoption, const char *name) {
+    struct launcher *launcher = adoption->launcher;
     struct jailed_node recorded = {.pidfd = -1}, *node;
     struct error error = {0};
     if (record_read(launcher, name, &recorded, &error) < 0 || open_checked(launcher, &recorded) < 0 ||
@@ -83,7 +91,7 @@ static void adopt(struct launcher *launcher, const char *name) {
         if (error.code != E_NONE)
             log_line(&launcher->log, LOG_WARN_LEVEL, "record_refused", "node", name, "detail", error.detail, NULL);
         fd_close(recorded.pidfd);
-        discard(launcher, name);
+        discard(adoption, name);
         return;
     }
     if (nodes_add(launcher, name, &node, NULL) < 0) {
@@ -101,11 +109,12 @@ static void adopt(struct launcher *launcher, const char *name) {
 }
 
 static void discard_unrecorded(void *data, const char *name) {
-    struct launcher *launcher = data;
-    if (!nodes_find(launcher, name)) discard(launcher, name);
+    const struct adoption *adoption = data;
+    if (!nodes_find(adoption->launcher, name)) discard(adoption, name);
 }
 
 int adopt_all(struct launcher *launcher, struct error *reterr) {
+    struct adoption adoption = {launcher, clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS};
     int fd = openat(launcher->slot.records_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = fd < 0 ? NULL : fdopendir(fd);
     if (!listing) {
@@ -113,12 +122,12 @@ int adopt_all(struct launcher *launcher, struct error *reterr) {
         return error_errno(reterr, errno, "list the nodes' records");
     }
     for (struct dirent *entry; (entry = readdir(listing));)
-        if (entry->d_name[0] != '.') adopt(launcher, entry->d_name);
+        if (entry->d_name[0] != '.') adopt(&adoption, entry->d_name);
     closedir(listing);
     if (launcher->nodes.count) {
         char count[32];
         snprintf(count, sizeof count, "%zu", launcher->nodes.count);
         log_line(&launcher->log, LOG_INFO_LEVEL, "nodes_adopted", "count", count, NULL);
     }
-    return cgroup_list(&launcher->cgroups, discard_unrecorded, launcher, reterr);
+    return cgroup_list(&launcher->cgroups, discard_unrecorded, &adoption, reterr);
 }

@@ -244,7 +244,7 @@ int cgroup_make(const struct cgroup_host *host, const char *node, const struct j
     if (string_format(cgroup.node, sizeof cgroup.node, reterr, "%s", node) < 0) return -1;
     if (make_all(host, limits, &cgroup, &failure) < 0) {
         cgroup_close(&cgroup);
-        if (failure.code != E_EXISTS) cgroup_remove(host, node, NULL);
+        if (failure.code != E_EXISTS) cgroup_remove(host, node, clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS, NULL);
         return error_set(reterr, failure.code, "%s", failure.detail);
     }
     *ret = cgroup;

@@ -88,8 +88,8 @@ size_t cgroup_pids(const struct cgroup_host *host, const char *node, pid_t *ret,
 /* Kill whatever is inside, and remove the directories; false: what was killed has not ended. *ret says why some stay;
    E_NONE: none does. */
 bool cgroup_try_remove(const struct cgroup_host *host, const char *node, struct error *ret);
-/* The same, waiting for CGROUP_REMOVE_WAIT_MS at most: where no request waits meanwhile. */
-int cgroup_remove(const struct cgroup_host *host, const char *node, struct error *reterr);
+/* The same, tried until then by the monotonic clock: where no request waits meanwhile. */
+int cgroup_remove(const struct cgroup_host *host, const char *node, uint64_t until_ms, struct error *reterr);
 /* Remove the directories unless a process is inside. */
 void cgroup_remove_if_empty(const struct cgroup_host *host, const char *node);
 /* Names of the nodes that have cgroups here, for adoption. */

@@ -176,9 +176,8 @@ bool cgroup_try_remove(const struct cgroup_host *host, const char *node, struct 
     return stays != EBUSY;
 }
 
-int cgroup_remove(const struct cgroup_host *host, const char *node, struct error *reterr) {
+int cgroup_remove(const struct cgroup_host *host, const char *node, uint64_t until_ms, struct error *reterr) {
     struct error error;
-    uint64_t deadline_ms = clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS;
-    while (!cgroup_try_remove(host, node, &error) && clock_monotonic_ms() < deadline_ms) pause_briefly();
+    while (!cgroup_try_remove(host, node, &error) && clock_monotonic_ms() < until_ms) pause_briefly();
     return error.code == E_NONE ? 0 : error_set(reterr, error.code, "%s", error.detail);
 }

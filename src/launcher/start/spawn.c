@@ -183,7 +183,7 @@ static void undo(struct launcher *launcher, struct jailed_node *node) {
         pidfd_send_signal(node->pidfd, SIGKILL, NULL, 0);
         waitid(P_PIDFD, (id_t)node->pidfd, &info, WEXITED);
     }
-    cgroup_remove(&launcher->cgroups, node->name, NULL);
+    cgroup_remove(&launcher->cgroups, node->name, clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS, NULL);
     nodes_remove(launcher, node);
 }
 

@@ -433,8 +433,8 @@ static void real_limits_are_the_kernels(void **state) {
     assert_int_equal(cgroup_set_limits(host, "n1", &other, &error), 0); /* up, past memory+swap */
     assert_int_equal(cgroup_set_limits(host, "n1", &limits, &error), 0);
     assert_value(host, CGROUP_MEMORY, cgroup_backend_of(host)->memory_limit_file, "67108864");
-    assert_int_equal(cgroup_remove(host, "n1", &error), 0);
-    assert_int_equal(cgroup_remove(host, "n1", &error), 0);
+    assert_int_equal(cgroup_remove(host, "n1", clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS, &error), 0);
+    assert_int_equal(cgroup_remove(host, "n1", clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS, &error), 0);
 }
 
 static void yields(const struct cgroup_host *host, bool wanted) {
@@ -464,7 +464,7 @@ static void real_yielding_ends_with_new_limits(void **state) {
     yields(host, true);
     assert_int_equal(cgroup_lift_cpu(host, "n1", &error), 0);
     assert_value(host, CGROUP_CPU, weight_file, host->version == 1 ? "102400" : "10000");
-    assert_int_equal(cgroup_remove(host, "n1", &error), 0);
+    assert_int_equal(cgroup_remove(host, "n1", clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS, &error), 0);
     assert_true(cgroup_set_yielding(host, "n1", true, &error) < 0);
     assert_int_not_equal(error.code, E_GUARANTEE);
 }
@@ -487,7 +487,7 @@ static void real_freeze_and_remove(void **state) {
     assert_int_equal(cgroup_freeze(host, "n1", false, FREEZE_WAIT_MS, &error), 0);
     assert_false(cgroup_is_frozen(host, "n1"));
     assert_int_equal(cgroup_freeze(host, "n1", true, FREEZE_WAIT_MS, &error), 0);
-    assert_int_equal(cgroup_remove(host, "n1", &error), 0);
+    assert_int_equal(cgroup_remove(host, "n1", clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS, &error), 0);
     int status;
     assert_int_equal(waitpid(spinner, &status, 0), spinner);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
@@ -507,7 +507,7 @@ static void real_v1_freezer(void **state) {
     cgroup_close(&cgroup);
     assert_int_equal(cgroup_freeze(&host, "n1", true, FREEZE_WAIT_MS, &error), 0);
     assert_true(cgroup_is_frozen(&host, "n1"));
-    assert_int_equal(cgroup_remove(&host, "n1", &error), 0);
+    assert_int_equal(cgroup_remove(&host, "n1", clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS, &error), 0);
     int status;
     assert_int_equal(waitpid(sleeper, &status, 0), sleeper);
     assert_true(WIFSIGNALED(status));
@@ -527,7 +527,7 @@ static void real_oom_is_counted(void **state) {
     assert_int_equal(waitpid(greedy, &status, 0), greedy);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     assert_int_equal(cgroup_oom_kills(host, "n1"), 1);
-    assert_int_equal(cgroup_remove(host, "n1", &error), 0);
+    assert_int_equal(cgroup_remove(host, "n1", clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS, &error), 0);
 }
 
 static void real_usage_has_directories(void **state) {
@@ -542,7 +542,7 @@ static void real_usage_has_directories(void **state) {
     assert_int_equal(access(path, R_OK), 0);
     cgroup_cpu_dir(host, "n1", path);
     assert_int_equal(access(path, R_OK), 0);
-    assert_int_equal(cgroup_remove(host, "n1", &error), 0);
+    assert_int_equal(cgroup_remove(host, "n1", clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS, &error), 0);
     struct cgroup_host none = {0};
     cgroup_memory_dir(&none, "n1", path);
     assert_string_equal(path, "");
@@ -562,7 +562,7 @@ static void a_host_without_cgroups_does_nothing(void **state) {
     assert_int_equal(cgroup_freeze(&host, "n1", true, FREEZE_WAIT_MS, &error), -E_GUARANTEE);
     assert_int_equal(cgroup_set_yielding(&host, "n1", true, &error), -E_GUARANTEE);
     assert_int_equal(cgroup_pids(&host, "n1", NULL, 0), 0);
-    assert_int_equal(cgroup_remove(&host, "n1", &error), 0);
+    assert_int_equal(cgroup_remove(&host, "n1", clock_monotonic_ms() + CGROUP_REMOVE_WAIT_MS, &error), 0);
     cgroup_host_close(&host);
 }
 
