@@ -87,7 +87,7 @@ static void describe(const struct packet *packet, struct egress_refusal *refusal
 }
 
 struct reading {
-    uint32_t index; /* of the node's interface, whichever way it went */
+    uint32_t from, to; /* interfaces of nodes; 0: the packet came from, or went, elsewhere */
     struct packet packet;
     bool has_packet;
     char bound[32];
@@ -101,20 +101,23 @@ static int read_attribute(const struct nlattr *attribute, void *data) {
     struct reading *reading = data;
     const void *payload = mnl_attr_get_payload(attribute);
     uint16_t type = mnl_attr_get_type(attribute), size = mnl_attr_get_payload_len(attribute);
-    bool is_index = (type == NFULA_IFINDEX_INDEV || type == NFULA_IFINDEX_OUTDEV) && size >= sizeof reading->index;
-    if (is_index && is_nodes(ntohl(mnl_attr_get_u32(attribute)))) reading->index = ntohl(mnl_attr_get_u32(attribute));
+    bool is_index = (type == NFULA_IFINDEX_INDEV || type == NFULA_IFINDEX_OUTDEV) && size >= sizeof reading->from;
+    if (is_index && is_nodes(ntohl(mnl_attr_get_u32(attribute))))
+        *(type == NFULA_IFINDEX_INDEV ? &reading->from : &reading->to) = ntohl(mnl_attr_get_u32(attribute));
     if (type == NFULA_PREFIX) snprintf(reading->bound, sizeof reading->bound, "%.*s", size, (const char *)payload);
     if (type == NFULA_PAYLOAD) reading->has_packet = take_apart(payload, size, &reading->packet);
     return MNL_CB_OK;
 }
 
+/* The sender's, where both are nodes: a node must not have another one blamed by sending to it. */
 static bool read_message(const struct nlmsghdr *header, struct egress_refusal *ret) {
     struct reading reading = {0};
-    if (mnl_attr_parse(header, sizeof(struct nfgenmsg), read_attribute, &reading) < 0 || !reading.has_packet ||
-        !is_nodes(reading.index))
+    if (mnl_attr_parse(header, sizeof(struct nfgenmsg), read_attribute, &reading) < 0 || !reading.has_packet)
         return false;
+    uint32_t index = reading.from ? reading.from : reading.to;
+    if (!index) return false;
     memcpy(ret->bound, reading.bound, sizeof ret->bound);
-    ret->number = (uint16_t)(reading.index - EGRESS_INDEX_BASE);
+    ret->number = (uint16_t)(index - EGRESS_INDEX_BASE);
     describe(&reading.packet, ret);
     return true;
 }
