@@ -252,7 +252,7 @@ void volume_work_done(struct launcher *launcher, size_t index) {
     } else if (work->deed == VOLUME_SPARE) {
         keep_spare(launcher, work, fd);
     } else if (work->deed == VOLUME_OPEN) {
-        requests_go_on(launcher, work->request, work->message, fd);
+        requests_go_on(launcher, work->request, work->message, fd, work->volume.owner);
         fd_close(fd); /* before its process lets go of it */
         forget(launcher, index);
     } else {
@@ -398,7 +398,8 @@ int volume_open(struct launcher *launcher, struct request request, const char *n
     if (!volume) return error_set(reterr, E_NOT_FOUND, "there is no volume '%s'", name);
     size_t taken = find_taken(launcher, name);
     if (taken < VOLUME_WORKS_MAX && *message) {
-        requests_go_on(launcher, request, *message, launcher->volumes.works[taken]->mount_fd);
+        const struct volume_work *work = launcher->volumes.works[taken];
+        requests_go_on(launcher, request, *message, work->mount_fd, work->volume.owner);
         forget(launcher, taken);
         return 0;
     }

@@ -164,6 +164,49 @@ static void a_node_gets_what_belongs_to_one_user(void **state) {
                 ask_as(STRANGER, "remove-volume", "other"));
 }
 
+static int open_image(const char *name) {
+    char path[160];
+    snprintf(path, sizeof path, "%s/volumes/%d-%s", client.home, OWNER, name);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* A process that opens a volume waits for its turn at the image. */
+static void await_waiting_for(int image_fd) {
+    char text[16384], inode[32];
+    struct stat image;
+    uint64_t deadline_ms = clock_monotonic_ms() + 10000;
+    assert_int_equal(fstat(image_fd, &image), 0);
+    snprintf(inode, sizeof inode, ":%llu ", (unsigned long long)image.st_ino);
+    for (bool waits = false; !waits;) {
+        assert_true(clock_monotonic_ms() < deadline_ms);
+        assert_true(file_read_text(AT_FDCWD, "/proc/locks", text, sizeof text) >= 0);
+        for (char *line = strtok(text, "\n"); line && !waits; line = strtok(NULL, "\n"))
+            waits = strstr(line, "-> OFDLCK") && strstr(line, inode);
+    }
+}
+
+/* While it is opened, its name becomes another user's: what is mounted is the first one's, and so is the node. */
+static void a_node_is_the_owners_of_what_was_opened(void **state) {
+    struct flock turn = {.l_type = F_WRLCK};
+    (void)state;
+    if (!ask_as(OWNER, "make-volume", "swap size=16777216")) fail_msg("%s", client_detail(&client));
+    if (!ask_as(STRANGER, "make-volume", "theirs size=16777216")) fail_msg("%s", client_detail(&client));
+    assert_true(client_spawn(&client, "swapped", "directory /mnt\n", "wait"));
+    fd_close(take_fd(&client.fds[1]));
+    CLEANUP_FD int image_fd = open_image("swap");
+    assert_int_equal(fcntl(image_fd, F_OFD_SETLK, &turn), 0);
+    client_send(&client, "mount 9004 swapped swap /mnt/swap volume=1", -1);
+    await_waiting_for(image_fd);
+    assert_true(ask_as(OWNER, "remove-volume", "swap"));
+    assert_true(ask_as(STRANGER, "make-volume", "swap size=16777216"));
+    turn.l_type = F_UNLCK;
+    assert_int_equal(fcntl(image_fd, F_OFD_SETLK, &turn), 0);
+    client_await(&client, "ok 9004");
+    assert_refused(client_ask(&client, "mount", "swapped theirs /mnt/theirs volume=1", -1), "forbidden");
+    assert_true(client_ask(&client, "bury", "swapped", -1));
+    assert_true(ask_as(STRANGER, "remove-volume", "swap") && ask_as(STRANGER, "remove-volume", "theirs"));
+}
+
 static int memory_with(const char *text) {
     int fd = memfd_create("content", MFD_CLOEXEC);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
@@ -362,6 +405,7 @@ int main(void) {
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(a_sandboxes_own_is_mounted_over_its_data_once),
         cmocka_unit_test(a_node_gets_what_belongs_to_one_user),
+        cmocka_unit_test(a_node_is_the_owners_of_what_was_opened),
         cmocka_unit_test(it_is_mounted_below_its_places_alone),
         cmocka_unit_test(files_are_written_and_read_with_the_nodes_rights),
         cmocka_unit_test(files_elsewhere_are_out_of_reach),
