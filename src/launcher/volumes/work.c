@@ -326,10 +326,10 @@ void volumes_close(struct launcher *launcher) {
 
 /* ---- what is asked for ---- */
 
-static bool is_being_made(const struct launcher *launcher, const char *name) {
+static bool is_under_way(const struct launcher *launcher, enum volume_deed deed, const char *name) {
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
         const struct volume_work *work = launcher->volumes.works[i];
-        if (work && work->deed == VOLUME_MAKE && strcmp(work->volume.name, name) == 0) return true;
+        if (work && work->deed == deed && strcmp(work->volume.name, name) == 0) return true;
     }
     return false;
 }
@@ -341,7 +341,7 @@ static int check(const struct launcher *launcher, const struct volume *volume, s
         return error_set(reterr, E_GUARANTEE, "there are no volumes here: they take root, loop devices and mkfs.ext4");
     if (size_bytes < JAIL_VOLUME_LEAST || size_bytes > JAIL_VOLUME_MOST)
         return error_set(reterr, E_INVALID, "a volume of %llu bytes is out of bounds", (unsigned long long)size_bytes);
-    if (volume_find(launcher, name) || is_being_made(launcher, name))
+    if (volume_find(launcher, name) || is_under_way(launcher, VOLUME_MAKE, name))
         return error_set(reterr, E_EXISTS, "there is a volume '%s' already", name);
     return volumes_check_room(launcher, volume, reterr);
 }
@@ -371,12 +371,13 @@ void volume_make(struct launcher *launcher, struct request request, int peer_fd,
         begin_spare(launcher, size_bytes);
 }
 
+/* Once: a second removal would take what is made under the name after the first. */
 static int check_removal(const struct launcher *launcher, int peer_fd, const char *name, struct volume *ret,
                          struct error *reterr) {
     struct caller caller = {0};
     const struct volume *volume = volume_find(launcher, name);
     if (!volume_is_private(name) && project_caller(launcher, peer_fd, &caller, reterr) < 0) return -1;
-    if (!volume || (caller.uid != volume->owner && caller.uid != 0))
+    if (!volume || (caller.uid != volume->owner && caller.uid != 0) || is_under_way(launcher, VOLUME_REMOVE, name))
         return error_set(reterr, E_NOT_FOUND, "there is no volume '%s'", name);
     *ret = *volume;
     return 0;

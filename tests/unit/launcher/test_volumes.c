@@ -207,6 +207,31 @@ static void a_node_is_the_owners_of_what_was_opened(void **state) {
     assert_true(ask_as(STRANGER, "remove-volume", "swap") && ask_as(STRANGER, "remove-volume", "theirs"));
 }
 
+/* Two at once would forget, or remove, what is made under the name in between. */
+static void it_is_removed_once(void **state) {
+    char text[64];
+    struct flock turn = {.l_type = F_WRLCK};
+    (void)state;
+    if (!ask_as(OWNER, "make-volume", "once size=16777216")) fail_msg("%s", client_detail(&client));
+    assert_true(client_spawn(&client, "full", "directory /mnt\n", "wait"));
+    fd_close(take_fd(&client.fds[1]));
+    CLEANUP_FD int image_fd = open_image("once");
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(&client, OWNER, &peer_fd);
+    assert_int_equal(fcntl(image_fd, F_OFD_SETLK, &turn), 0);
+    for (int i = 0; i < 4; i++) { /* all of its owner's turns */
+        snprintf(text, sizeof text, "mount %d full once /mnt/once%d volume=1", 9010 + i, i);
+        client_send(&client, text, -1);
+    }
+    client_send(&client, "remove-volume 9005 once", peer_fd);
+    assert_refused(ask_as(OWNER, "remove-volume", "once"), "not_found");
+    turn.l_type = F_UNLCK;
+    assert_int_equal(fcntl(image_fd, F_OFD_SETLK, &turn), 0);
+    client_await(&client, "ok 9005");
+    client_await(&client, "9013");
+    assert_true(client_ask(&client, "bury", "full", -1));
+}
+
 static int memory_with(const char *text) {
     int fd = memfd_create("content", MFD_CLOEXEC);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
@@ -406,6 +431,7 @@ int main(void) {
         cmocka_unit_test(a_sandboxes_own_is_mounted_over_its_data_once),
         cmocka_unit_test(a_node_gets_what_belongs_to_one_user),
         cmocka_unit_test(a_node_is_the_owners_of_what_was_opened),
+        cmocka_unit_test(it_is_removed_once),
         cmocka_unit_test(it_is_mounted_below_its_places_alone),
         cmocka_unit_test(files_are_written_and_read_with_the_nodes_rights),
         cmocka_unit_test(files_elsewhere_are_out_of_reach),
