@@ -207,18 +207,23 @@ static void drop_spare(struct launcher *launcher, size_t index) {
     forget(launcher, index);
 }
 
+static bool rename_spare(struct launcher *launcher, const struct volume_work *spare, const struct volume *volume) {
+    int folder_fd = launcher->volumes.folder_fd;
+    if (volume_add(launcher, volume, NULL) < 0) return false;
+    if (renameat(folder_fd, spare->volume.file, folder_fd, volume->file) == 0) return true;
+    volume_forget(launcher, volume->name);
+    return false;
+}
+
 /* The spare one becomes this volume, and waits for its opening. */
 static bool take_spare(struct launcher *launcher, const struct volume *volume) {
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
         struct volume_work *work = launcher->volumes.works[i];
         if (!work || work->deed != VOLUME_SPARE || work->mount_fd < 0) continue;
-        if (work->volume.size_bytes != volume->size_bytes) {
+        if (work->volume.size_bytes != volume->size_bytes || !rename_spare(launcher, work, volume)) {
             drop_spare(launcher, i); /* the next one has the size that is wanted now */
             return false;
         }
-        if (renameat(launcher->volumes.folder_fd, work->volume.file, launcher->volumes.folder_fd, volume->file) < 0 ||
-            volume_add(launcher, volume, NULL) < 0)
-            return false;
         work->volume = *volume;
         work->deed = VOLUME_OPEN;
         return true;

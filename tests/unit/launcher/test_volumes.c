@@ -7,10 +7,12 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -141,6 +143,54 @@ static void a_sandboxes_own_is_mounted_over_its_data_once(void **state) {
     assert_true(client_ask(&client, "bury", "later", -1));
     assert_true(client_ask(&client, "remove-volume", "_a1", -1));
     assert_refused(client_ask(&client, "remove-volume", "_a1", -1), "not_found");
+}
+
+/* False: there is none, and none is ready soon. */
+static bool find_spare(char ret[160]) {
+    char folder[128];
+    uint64_t deadline_ms = clock_monotonic_ms() + 2000ULL * TEST_SLOWNESS;
+    snprintf(folder, sizeof folder, "%s/volumes", client.home);
+    for (bool is_there = false; clock_monotonic_ms() < deadline_ms;) {
+        DIR *listing = opendir(folder);
+        for (struct dirent *entry; listing && !is_there && (entry = readdir(listing));)
+            if ((is_there = string_starts(entry->d_name, VOLUME_SPARE_PREFIX)))
+                snprintf(ret, 160, "%.110s/%.40s", folder, entry->d_name);
+        if (listing) closedir(listing);
+        if (is_there) return true;
+    }
+    return false;
+}
+
+/* Which holds a lock on the image. */
+static void await_device(const char *image) {
+    uint64_t deadline_ms = clock_monotonic_ms() + 10000;
+    CLEANUP_FD int fd = open(image, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    while (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        assert_true(clock_monotonic_ms() < deadline_ms);
+        flock(fd, LOCK_UN);
+    }
+}
+
+/* Such as one whose file was removed by hand. */
+static void a_spare_one_that_can_not_be_taken_is_replaced(void **state) {
+    char path[160], request[64];
+    bool is_there = false;
+    (void)state;
+    if (!ask_as(OWNER, "make-volume", "_b0 size=16777216")) fail_msg("%s", client_detail(&client));
+    assert_true(find_spare(path));
+    await_device(path);
+    assert_int_equal(unlink(path), 0);
+    for (int i = 1; i < 3; i++) {
+        snprintf(request, sizeof request, "_b%d size=16777216", i);
+        if (!ask_as(OWNER, "make-volume", request)) fail_msg("%s", client_detail(&client));
+        is_there = find_spare(path);
+    }
+    assert_true(is_there);
+    for (int i = 0; i < 3; i++) {
+        snprintf(request, sizeof request, "_b%d", i);
+        assert_true(client_ask(&client, "remove-volume", request, -1));
+    }
 }
 
 /* One user's volume is not for another user's code, after the launcher's death neither. */
@@ -429,6 +479,7 @@ int main(void) {
         cmocka_unit_test(a_volume_is_its_callers),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(a_sandboxes_own_is_mounted_over_its_data_once),
+        cmocka_unit_test(a_spare_one_that_can_not_be_taken_is_replaced),
         cmocka_unit_test(a_node_gets_what_belongs_to_one_user),
         cmocka_unit_test(a_node_is_the_owners_of_what_was_opened),
         cmocka_unit_test(it_is_removed_once),
