@@ -79,7 +79,9 @@ int jailed_claim(const struct launcher *launcher, struct jailed_node *node, uid_
         return error_set(reterr, E_FORBIDDEN, "node %s has what belongs to uid %u, and gets nothing of uid %u",
                          node->name, node->owner, owner);
     node->owner = owner;
-    return record_write(launcher, node, reterr);
+    int failed = record_write(launcher, node, reterr);
+    if (failed) node->owner = NODE_UNOWNED; /* a later launcher would not know */
+    return failed;
 }
 
 void nodes_remove(struct launcher *launcher, struct jailed_node *node) {
