@@ -41,7 +41,7 @@ struct volumes {
     struct volume *known; /* what is in the folder: nothing else changes it */
     size_t known_count, known_room;
     struct volume_work *works[VOLUME_WORKS_MAX]; /* NULL: a free place */
-    uint64_t spares_made;
+    uint64_t works_begun, spares_made;
 };
 
 void volumes_init(struct volumes *volumes);

@@ -25,6 +25,8 @@ enum { PATIENCE_MS = 60000, END_PATIENCE_MS = 5000, AT_ONCE_OF_ONE = 4, AT_ONCE 
 struct volume_work {
     enum volume_deed deed;
     struct volume volume;
+    uid_t principal; /* whose turn and share it takes */
+    uint64_t number; /* of all works: the lower one is the older */
     struct request request;
     char *message; /* for VOLUME_OPEN: the request, to be carried out */
     int report_fd; /* what its process says; -1: it waits for its turn */
@@ -97,7 +99,7 @@ static int start(struct launcher *launcher, size_t index, struct error *reterr) 
         [VOLUME_MAKE] = make, [VOLUME_OPEN] = open_image, [VOLUME_REMOVE] = remove_image, [VOLUME_SPARE] = make_spare};
     struct volume_work *work = launcher->volumes.works[index];
     int fds[2];
-    if (helper_check_dying(launcher, principals_of(&launcher->principals, work->volume.owner), reterr) < 0) return -1;
+    if (helper_check_dying(launcher, work->principal, reterr) < 0) return -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return error_errno(reterr, errno, "make a socket pair");
     work->report_fd = fds[0];
@@ -111,43 +113,52 @@ static int start(struct launcher *launcher, size_t index, struct error *reterr) 
 }
 
 /* Of one owner only so many at once: the others' need not wait for a slow disk's turn. */
-static bool has_turn(const struct launcher *launcher, uid_t owner) {
+static bool has_turn(const struct launcher *launcher, uid_t principal) {
     size_t all = 0, own = 0;
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
         const struct volume_work *work = launcher->volumes.works[i];
         if (!work || work->report_fd < 0 || work->mount_fd >= 0) continue;
         all++;
-        own += work->volume.owner == owner;
+        own += work->principal == principal;
     }
     return all < AT_ONCE && own < AT_ONCE_OF_ONE;
 }
 
-static void start_waiting(struct launcher *launcher) {
+/* The oldest that waits and has a turn; VOLUME_WORKS_MAX: there is none. */
+static size_t find_next(const struct launcher *launcher) {
+    struct volume_work *const *works = launcher->volumes.works;
+    size_t next = VOLUME_WORKS_MAX;
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
-        struct volume_work *work = launcher->volumes.works[i];
-        struct error error;
-        if (!work || work->report_fd >= 0 || !has_turn(launcher, work->volume.owner)) continue;
-        if (start(launcher, i, &error) < 0) fail(launcher, i, &error);
+        if (!works[i] || works[i]->report_fd >= 0) continue;
+        bool is_older = next == VOLUME_WORKS_MAX || works[i]->number < works[next]->number;
+        if (is_older && has_turn(launcher, works[i]->principal)) next = i;
     }
+    return next;
+}
+
+static void start_waiting(struct launcher *launcher) {
+    struct error error;
+    for (size_t i; (i = find_next(launcher)) < VOLUME_WORKS_MAX;)
+        if (start(launcher, i, &error) < 0) fail(launcher, i, &error);
 }
 
 /* A free place within the owner's share of them; VOLUME_WORKS_MAX: there is none. */
-static size_t find_room(const struct launcher *launcher, uid_t owner) {
+static size_t find_room(const struct launcher *launcher, uid_t principal, bool is_bound) {
     struct share share = {.all = VOLUME_WORKS_MAX, .used = 1, .own = 1};
-    uid_t principal = principals_of(&launcher->principals, owner);
     size_t index = VOLUME_WORKS_MAX;
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
         const struct volume_work *work = launcher->volumes.works[i];
         if (!work) index = i;
         share.used += work != NULL;
-        share.own += work && principals_of(&launcher->principals, work->volume.owner) == principal;
+        share.own += work && work->principal == principal;
     }
-    return share_is_fair(&share, owner != 0) ? index : VOLUME_WORKS_MAX;
+    return share_is_fair(&share, is_bound) ? index : VOLUME_WORKS_MAX;
 }
 
 static int begin(struct launcher *launcher, enum volume_deed deed, struct request request, const struct volume *volume,
                  char **message, struct error *reterr) {
-    size_t index = find_room(launcher, volume->owner);
+    uid_t principal = principals_of(&launcher->principals, volume->owner);
+    size_t index = find_room(launcher, principal, volume->owner != 0);
     if (index == VOLUME_WORKS_MAX)
         return error_set(reterr, E_LIMIT, "too many volumes of uid %u are being worked on already", volume->owner);
     struct volume_work *work = calloc(1, sizeof *work);
@@ -157,6 +168,8 @@ static int begin(struct launcher *launcher, enum volume_deed deed, struct reques
     }
     *work = (struct volume_work){.deed = deed,
                                  .volume = *volume,
+                                 .principal = principal,
+                                 .number = launcher->volumes.works_begun++,
                                  .request = request,
                                  .message = message ? take_ptr(*message) : NULL,
                                  .report_fd = -1,
@@ -225,6 +238,7 @@ static bool take_spare(struct launcher *launcher, const struct volume *volume) {
             return false;
         }
         work->volume = *volume;
+        work->principal = principals_of(&launcher->principals, volume->owner);
         work->deed = VOLUME_OPEN;
         return true;
     }

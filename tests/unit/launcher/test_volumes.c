@@ -282,6 +282,46 @@ static void it_is_removed_once(void **state) {
     assert_true(client_ask(&client, "bury", "full", -1));
 }
 
+/* Its owner has a single turn left meanwhile. */
+static void works_are_begun_in_order(void **state) {
+    struct flock held = {.l_type = F_WRLCK}, free_again = {.l_type = F_UNLCK};
+    char text[64];
+    ptrdiff_t last = 0;
+    (void)state;
+    assert_true(ask_as(OWNER, "make-volume", "x size=16777216") && ask_as(OWNER, "make-volume", "y size=16777216"));
+    assert_true(client_spawn(&client, "queue", "directory /mnt\n", "wait"));
+    fd_close(take_fd(&client.fds[1]));
+    CLEANUP_FD int x_fd = open_image("x");
+    CLEANUP_FD int y_fd = open_image("y");
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(&client, OWNER, &peer_fd);
+    assert_true(fcntl(x_fd, F_OFD_SETLK, &held) == 0 && fcntl(y_fd, F_OFD_SETLK, &held) == 0);
+    for (int i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, "mount %d queue %s /mnt/%d volume=1", 9030 + i, i == 0 ? "y" : "x", i);
+        client_send(&client, text, -1);
+    }
+    for (int i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, "make-volume %d z%d size=16777216", 9040 + i, i);
+        client_send(&client, text, peer_fd);
+    }
+    assert_int_equal(fcntl(y_fd, F_OFD_SETLK, &free_again), 0);
+    for (int i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, "ok %d\n", 9040 + i);
+        client_await(&client, text);
+        ptrdiff_t at = strstr(buf_string(&client.unasked), text) - buf_string(&client.unasked);
+        if (at < last) fail_msg("%s came before the one before it", text);
+        last = at;
+    }
+    assert_int_equal(fcntl(x_fd, F_OFD_SETLK, &free_again), 0);
+    client_await(&client, "ok 9033\n");
+    assert_true(client_ask(&client, "bury", "queue", -1));
+    assert_true(ask_as(OWNER, "remove-volume", "x") && ask_as(OWNER, "remove-volume", "y"));
+    for (int i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, "z%d", i);
+        assert_true(ask_as(OWNER, "remove-volume", text));
+    }
+}
+
 static int memory_with(const char *text) {
     int fd = memfd_create("content", MFD_CLOEXEC);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
@@ -483,6 +523,7 @@ int main(void) {
         cmocka_unit_test(a_node_gets_what_belongs_to_one_user),
         cmocka_unit_test(a_node_is_the_owners_of_what_was_opened),
         cmocka_unit_test(it_is_removed_once),
+        cmocka_unit_test(works_are_begun_in_order),
         cmocka_unit_test(it_is_mounted_below_its_places_alone),
         cmocka_unit_test(files_are_written_and_read_with_the_nodes_rights),
         cmocka_unit_test(files_elsewhere_are_out_of_reach),
