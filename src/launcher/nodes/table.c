@@ -59,8 +59,7 @@ int nodes_add(struct launcher *launcher, const char *name, struct jailed_node **
         struct jailed_node *node = &launcher->nodes.items[i];
         if (node->used) continue;
         uid_t uid = nodes_choose_uid(launcher);
-        *node =
-            (struct jailed_node){.used = true, .uid = uid, .owner = NODE_UNOWNED, .pidfd = -1, .listener_fd = -1};
+        *node = (struct jailed_node){.used = true, .uid = uid, .owner = NODE_UNOWNED, .pidfd = -1, .listener_fd = -1};
         if (string_format(node->name, sizeof node->name, reterr, "%s", name) < 0) {
             node->used = false;
             return -1;

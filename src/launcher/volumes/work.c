@@ -25,8 +25,9 @@ enum { PATIENCE_MS = 60000, END_PATIENCE_MS = 5000, AT_ONCE_OF_ONE = 4, AT_ONCE 
 struct volume_work {
     enum volume_deed deed;
     struct volume volume;
-    uid_t principal; /* whose turn and share it takes */
-    uint64_t number; /* of all works: the lower one is the older */
+    char unfinished[VOLUME_UNFINISHED_BYTES]; /* what its image is called until it is made, or a spare one is taken */
+    uid_t principal;                          /* whose turn and share it takes */
+    uint64_t number;                          /* of all works: the lower one is the older */
     struct request request;
     char *message; /* for VOLUME_OPEN: the request, to be carried out */
     int report_fd; /* what its process says; -1: it waits for its turn */
@@ -37,42 +38,54 @@ struct volume_work {
 
 /* ---- in a process of its own ---- */
 
-static void report(const struct error *error, int fd) {
-    fd_send(HELPER_FD + 1, error, sizeof *error, &fd, fd >= 0, 0);
+static bool report(const struct error *error, int fd) {
+    return fd_send(HELPER_FD + 1, error, sizeof *error, &fd, fd >= 0, 0) >= 0;
+}
+
+/* The launcher may have gone: the next one has looked for what is unfinished, and would not look again. */
+static void report_made(const struct volume_work *work, const struct error *error, int fd) {
+    bool is_told = report(error, fd);
+    if (!is_told || error->code != E_NONE) unlinkat(HELPER_FD, work->unfinished, 0);
 }
 
 static void make(const void *data) {
+    const struct volume_work *work = data;
     struct error error = {0};
-    image_make(data, &error);
-    report(&error, -1);
+    image_make(&work->volume, work->unfinished, &error);
+    report_made(work, &error, -1);
 }
 
 static void remove_image(const void *data) {
+    const struct volume_work *work = data;
     struct error error = {0};
-    image_remove(data, &error);
+    image_remove(&work->volume, &error);
     report(&error, -1);
 }
 
 /* It holds the mount until the launcher has let go of it: the last holder may have to write all that is unwritten. */
-static void hand_over(const struct error *error, int fd) {
+static void hold(int fd) {
     char byte;
-    report(error, fd);
     while (fd >= 0 && recv(HELPER_FD + 1, &byte, 1, 0) < 0 && errno == EINTR) {
     }
 }
 
 static void open_image(const void *data) {
+    const struct volume_work *work = data;
     struct error error = {0};
     CLEANUP_FD int fd = -1;
-    image_mount(data, &fd, &error);
-    hand_over(&error, fd);
+    image_mount(&work->volume, work->volume.file, &fd, &error);
+    report(&error, fd);
+    hold(fd);
 }
 
 static void make_spare(const void *data) {
+    const struct volume_work *work = data;
     struct error error = {0};
     CLEANUP_FD int fd = -1;
-    if (image_make(data, &error) == 0) image_mount(data, &fd, &error);
-    hand_over(&error, fd);
+    if (image_make(&work->volume, work->unfinished, &error) == 0)
+        image_mount(&work->volume, work->unfinished, &fd, &error);
+    report_made(work, &error, fd);
+    hold(fd);
 }
 
 /* ---- the launcher's side ---- */
@@ -104,8 +117,8 @@ static int start(struct launcher *launcher, size_t index, struct error *reterr) 
         return error_errno(reterr, errno, "make a socket pair");
     work->report_fd = fds[0];
     CLEANUP_FD int helper_fd = fds[1];
-    if (helper_start(bodies[work->deed], &work->volume, (int[]){launcher->volumes.folder_fd, helper_fd}, 2,
-                     &work->pidfd, reterr) < 0)
+    if (helper_start(bodies[work->deed], work, (int[]){launcher->volumes.folder_fd, helper_fd}, 2, &work->pidfd,
+                     reterr) < 0)
         return -1;
     work->deadline_ms = clock_monotonic_ms() + PATIENCE_MS;
     launcher_due_at(launcher, work->deadline_ms);
@@ -142,6 +155,13 @@ static void start_waiting(struct launcher *launcher) {
         if (start(launcher, i, &error) < 0) fail(launcher, i, &error);
 }
 
+/* No other work has it, of another launcher neither: its processes may live on. */
+static void name_unfinished(struct volume_work *work) {
+    const char *prefix = work->deed == VOLUME_SPARE ? VOLUME_SPARE_PREFIX : ".new-";
+    snprintf(work->unfinished, sizeof work->unfinished, "%s%d-%llu%s%s", prefix, (int)getpid(),
+             (unsigned long long)work->number, work->volume.file[0] ? "-" : "", work->volume.file);
+}
+
 /* A free place within the owner's share of them; VOLUME_WORKS_MAX: there is none. */
 static size_t find_room(const struct launcher *launcher, uid_t principal, bool is_bound) {
     struct share share = {.all = VOLUME_WORKS_MAX, .used = 1, .own = 1};
@@ -176,6 +196,7 @@ static int begin(struct launcher *launcher, enum volume_deed deed, struct reques
                                  .pidfd = -1,
                                  .mount_fd = -1,
                                  .deadline_ms = UINT64_MAX};
+    name_unfinished(work);
     launcher->volumes.works[index] = work;
     start_waiting(launcher);
     return 0;
@@ -195,6 +216,17 @@ static int take_report(const struct volume_work *work, int *ret_fd, struct error
     return 0;
 }
 
+/* What was made is this volume from now on. */
+static int keep(struct launcher *launcher, const struct volume_work *work, const struct volume *volume,
+                struct error *reterr) {
+    int folder_fd = launcher->volumes.folder_fd;
+    if (volume_add(launcher, volume, reterr) < 0) return -1;
+    if (renameat(folder_fd, work->unfinished, folder_fd, volume->file) == 0) return 0;
+    error_errno(reterr, errno, "keep the image of the volume '%s'", volume->name);
+    volume_forget(launcher, volume->name);
+    return -1;
+}
+
 /* ---- the spare one ---- */
 
 static void begin_spare(struct launcher *launcher, uint64_t size_bytes) {
@@ -204,8 +236,6 @@ static void begin_spare(struct launcher *launcher, uint64_t size_bytes) {
         if (launcher->volumes.works[i] && launcher->volumes.works[i]->deed == VOLUME_SPARE) return;
     if (launcher->shutting_down || !image_may_be_copied(size_bytes)) return;
     snprintf(volume.name, sizeof volume.name, "%cspare", JAIL_VOLUME_PRIVATE);
-    snprintf(volume.file, sizeof volume.file, VOLUME_SPARE_PREFIX "%llu",
-             (unsigned long long)launcher->volumes.spares_made++);
     begin(launcher, VOLUME_SPARE, (struct request){0}, &volume, NULL, &ignored);
 }
 
@@ -216,16 +246,8 @@ static void keep_spare(struct launcher *launcher, struct volume_work *work, int 
 }
 
 static void drop_spare(struct launcher *launcher, size_t index) {
-    unlinkat(launcher->volumes.folder_fd, launcher->volumes.works[index]->volume.file, 0);
+    unlinkat(launcher->volumes.folder_fd, launcher->volumes.works[index]->unfinished, 0);
     forget(launcher, index);
-}
-
-static bool rename_spare(struct launcher *launcher, const struct volume_work *spare, const struct volume *volume) {
-    int folder_fd = launcher->volumes.folder_fd;
-    if (volume_add(launcher, volume, NULL) < 0) return false;
-    if (renameat(folder_fd, spare->volume.file, folder_fd, volume->file) == 0) return true;
-    volume_forget(launcher, volume->name);
-    return false;
 }
 
 /* The spare one becomes this volume, and waits for its opening. */
@@ -233,7 +255,7 @@ static bool take_spare(struct launcher *launcher, const struct volume *volume) {
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
         struct volume_work *work = launcher->volumes.works[i];
         if (!work || work->deed != VOLUME_SPARE || work->mount_fd < 0) continue;
-        if (work->volume.size_bytes != volume->size_bytes || !rename_spare(launcher, work, volume)) {
+        if (work->volume.size_bytes != volume->size_bytes || keep(launcher, work, volume, NULL) < 0) {
             drop_spare(launcher, i); /* the next one has the size that is wanted now */
             return false;
         }
@@ -255,7 +277,7 @@ static size_t find_taken(const struct launcher *launcher, const char *name) {
 }
 
 static int note(struct launcher *launcher, const struct volume_work *work, struct error *reterr) {
-    if (work->deed == VOLUME_MAKE) return volume_add(launcher, &work->volume, reterr);
+    if (work->deed == VOLUME_MAKE) return keep(launcher, work, &work->volume, reterr);
     volume_forget(launcher, work->volume.name);
     return 0;
 }
@@ -302,17 +324,14 @@ uint64_t volumes_check(struct launcher *launcher, uint64_t now_ms) {
     return next_ms;
 }
 
-/* Under its name as well: it may just have been finished. */
 static void unmake(struct launcher *launcher, size_t index) {
     struct volume_work *work = launcher->volumes.works[index];
-    char unfinished[VOLUME_UNFINISHED_BYTES];
+    char blank[VOLUME_UNFINISHED_BYTES];
     work->pidfd = helper_end(work->pidfd);
     if (work->report_fd >= 0) {
-        for (enum image_kind kind = IMAGE_VOLUME; kind <= IMAGE_BLANK; kind++) {
-            image_name_unfinished(&work->volume, kind, unfinished);
-            unlinkat(launcher->volumes.folder_fd, unfinished, 0);
-        }
-        unlinkat(launcher->volumes.folder_fd, work->volume.file, 0);
+        image_name_blank(work->unfinished, blank);
+        unlinkat(launcher->volumes.folder_fd, blank, 0);
+        unlinkat(launcher->volumes.folder_fd, work->unfinished, 0);
     }
     forget(launcher, index);
 }
@@ -328,9 +347,12 @@ void volumes_call_off(struct launcher *launcher) {
 static void await_end(struct launcher *launcher, size_t index, uint64_t until_ms) {
     struct volume_work *work = launcher->volumes.works[index];
     struct pollfd end = {.fd = take_fd(&work->pidfd), .events = POLLIN};
-    (work->deed == VOLUME_SPARE ? drop_spare : forget)(launcher, index);
+    char unfinished[VOLUME_UNFINISHED_BYTES];
+    snprintf(unfinished, sizeof unfinished, "%s", work->unfinished);
+    forget(launcher, index);
     uint64_t now_ms = clock_monotonic_ms();
     if (end.fd >= 0) poll(&end, 1, now_ms < until_ms ? (int)(until_ms - now_ms) : 0);
+    unlinkat(launcher->volumes.folder_fd, unfinished, 0); /* it may have been made meanwhile */
     fd_close(end.fd);
 }
 
