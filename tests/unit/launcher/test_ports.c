@@ -512,7 +512,7 @@ static void a_port_that_is_no_longer_allowed_ends(void **state) {
     assert_null(strstr(buf_string(&client->unasked), "port s1 way=in text=0"));
 }
 
-/* One that nobody served goes at once, and no later launcher finds a record of it. */
+/* One without a forwarder goes at once, and no later launcher finds a record of it. */
 static void a_port_that_was_not_allowed_does_not_come_back(void **state) {
     struct client *client = *state;
     assert_done(client, publish_as(client, caller_of(client), "s9", "in", "0:4000"));
