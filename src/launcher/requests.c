@@ -23,6 +23,7 @@ struct call {
     int fd;
     char **copy;   /* the whole message as it came, for one that has to wait for a volume; NULL: it names none */
     int volume_fd; /* the volume, once it is open; -1 */
+    uid_t volume_owner;
 };
 
 static const char *operand(const struct call *call, size_t index) {
@@ -80,12 +81,6 @@ static bool must_wait_for(const struct call *call, const char *volume) {
     return true;
 }
 
-/* NODE_UNOWNED: there is none, or not any more. */
-static uid_t owner_of_volume(const struct call *call, const char *name) {
-    const struct volume *volume = name ? volume_find(call->launcher, name) : NULL;
-    return volume ? volume->owner : NODE_UNOWNED;
-}
-
 static void handle_spawn(const struct call *call) {
     CLEANUP(jail_plan_free) struct jail_plan plan = {0};
     CLEANUP(buf_free) struct buf text = BUF_INIT;
@@ -99,8 +94,8 @@ static void handle_spawn(const struct call *call) {
     int failed = jail_plan_parse(call->message->body, strlen(call->message->body), &plan, &error);
     const char *volume = failed ? NULL : jail_plan_word(&plan, JAIL_PLAN_VOLUME, 0);
     if (!failed && must_wait_for(call, volume)) return;
-    uid_t owner = owner_of_volume(call, volume);
-    if (!failed) failed = spawn_node(call->launcher, &plan, call->volume_fd, owner, &node, &output_fd, &error);
+    if (!failed)
+        failed = spawn_node(call->launcher, &plan, call->volume_fd, call->volume_owner, &node, &output_fd, &error);
     if (failed) {
         server_fail(call->launcher, call->request, &error);
         return;
@@ -332,7 +327,7 @@ static bool is_folder(const struct call *call, const char *token) {
 
 static uid_t owner_of_source(const struct call *call, const struct jailed_bind *bind) {
     const struct launcher_project *project = project_find(call->launcher, bind->source);
-    if (bind->is_volume) return owner_of_volume(call, bind->source);
+    if (bind->is_volume) return call->volume_owner;
     return project && project->folder != FOLDER_NONE ? project->caller.uid : NODE_UNOWNED;
 }
 
@@ -532,10 +527,16 @@ static const struct {
     {"file", handle_file},
 };
 
-static void carry_out(struct launcher *launcher, char *text, int fd, int volume_fd) {
+static void carry_out(struct launcher *launcher, char *text, int fd, int volume_fd, uid_t volume_owner) {
     struct wire_message message;
     CLEANUP_FREE char *copy = volume_fd < 0 && strstr(text, "volume") ? strdup(text) : NULL;
-    struct call call = {launcher, {.link_serial = launcher->server.link_serial}, &message, fd, &copy, volume_fd};
+    struct call call = {.launcher = launcher,
+                        .request = {.link_serial = launcher->server.link_serial},
+                        .message = &message,
+                        .fd = fd,
+                        .copy = &copy,
+                        .volume_fd = volume_fd,
+                        .volume_owner = volume_owner};
     if (wire_message_parse(text, &message, NULL) < 0 || message.count == 0 ||
         !parse_u64(message.words[0], &call.request.id)) {
         server_drop_link(launcher);
@@ -550,10 +551,10 @@ static void carry_out(struct launcher *launcher, char *text, int fd, int volume_
 }
 
 void requests_handle(struct launcher *launcher, char *text, int fd) {
-    carry_out(launcher, text, fd, -1);
+    carry_out(launcher, text, fd, -1, NODE_UNOWNED);
 }
 
-void requests_go_on(struct launcher *launcher, struct request request, char *text, int volume_fd) {
+void requests_go_on(struct launcher *launcher, struct request request, char *text, int volume_fd, uid_t owner) {
     if (request.link_serial == launcher->server.link_serial && launcher->server.link_fd >= 0)
-        carry_out(launcher, text, -1, volume_fd);
+        carry_out(launcher, text, -1, volume_fd, owner);
 }

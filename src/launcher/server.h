@@ -36,8 +36,9 @@ void server_fail(struct launcher *launcher, struct request request, const struct
 
 /* Carry out one message; fd (or -1) came with it and is closed by the caller. */
 void requests_handle(struct launcher *launcher, char *text, int fd);
-/* The same of one that came before and had to wait for a volume. Its connection may have gone: then nothing is done. */
-void requests_go_on(struct launcher *launcher, struct request request, char *text, int volume_fd);
+/* The same of one that came before and had to wait for a volume, which is open now and is this owner's: its name may be
+   another's by then. Its connection may have gone: then nothing is done. */
+void requests_go_on(struct launcher *launcher, struct request request, char *text, int volume_fd, uid_t owner);
 /* " pid= start= …" of a node, for answers and announcements. */
 void requests_describe_node(const struct launcher *launcher, const struct jailed_node *node, struct buf *text);
 

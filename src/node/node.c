@@ -366,9 +366,14 @@ int node_expect(struct node_host *host, const char *name, const char *secret, en
     return open_node(host, kind, name, secret, handler, data, ret, reterr);
 }
 
+/* A node that an earlier daemon left is known before there is a link; it is told when it is found. */
+static void tell_owner(const struct node *node) {
+    if (node->host->link && node->owner) link_set_owner(node->host->link, node->name, node->owner);
+}
+
 void node_set_owner(struct node *node, uid_t owner) {
     node->owner = owner;
-    link_set_owner(node->host->link, node->name, owner);
+    tell_owner(node);
 }
 
 void node_adopted(struct node *node, const struct link_node *info) {
@@ -378,6 +383,7 @@ void node_adopted(struct node *node, const struct link_node *info) {
         return;
     }
     node->yielding.is_in_doubt = true; /* an earlier daemon may have wanted it */
+    tell_owner(node);
     start_watching(node, info);
 }
 

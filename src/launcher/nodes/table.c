@@ -59,8 +59,7 @@ int nodes_add(struct launcher *launcher, const char *name, struct jailed_node **
         struct jailed_node *node = &launcher->nodes.items[i];
         if (node->used) continue;
         uid_t uid = nodes_choose_uid(launcher);
-        *node =
-            (struct jailed_node){.used = true, .uid = uid, .owner = NODE_UNOWNED, .pidfd = -1, .listener_fd = -1};
+        *node = (struct jailed_node){.used = true, .uid = uid, .owner = NODE_UNOWNED, .pidfd = -1, .listener_fd = -1};
         if (string_format(node->name, sizeof node->name, reterr, "%s", name) < 0) {
             node->used = false;
             return -1;
@@ -79,7 +78,9 @@ int jailed_claim(const struct launcher *launcher, struct jailed_node *node, uid_
         return error_set(reterr, E_FORBIDDEN, "node %s has what belongs to uid %u, and gets nothing of uid %u",
                          node->name, node->owner, owner);
     node->owner = owner;
-    return record_write(launcher, node, reterr);
+    int failed = record_write(launcher, node, reterr);
+    if (failed) node->owner = NODE_UNOWNED; /* a later launcher would not know */
+    return failed;
 }
 
 void nodes_remove(struct launcher *launcher, struct jailed_node *node) {

@@ -158,5 +158,7 @@ void ports_adopt(struct launcher *launcher) {
     CLEANUP_FREE char(*files)[NAME_MAX] = calloc(JAIL_PORTS_OF_LAUNCHER, sizeof *files);
     size_t count = files ? list_records(launcher, files, JAIL_PORTS_OF_LAUNCHER) : 0;
     for (size_t i = 0; i < count; i++) adopt(launcher, files[i]);
-    for (size_t i = 0; i < launcher->ports.end; i++) ports_record_write(launcher, &launcher->ports.items[i], NULL);
+    for (size_t i = 0; i < launcher->ports.end; i++)
+        if (launcher->ports.items[i].state != PORT_FREE) /* not one that ended just now */
+            ports_record_write(launcher, &launcher->ports.items[i], NULL);
 }

@@ -30,8 +30,8 @@ bool volumes_are_possible(void) {
     return find_program() && access("/dev/loop-control", R_OK | W_OK) == 0;
 }
 
-void image_name_unfinished(const struct volume *volume, enum image_kind kind, char ret[VOLUME_UNFINISHED_BYTES]) {
-    snprintf(ret, VOLUME_UNFINISHED_BYTES, "%s%s", kind == IMAGE_BLANK ? ".new-blank-" : ".new-", volume->file);
+void image_name_blank(const char *unfinished, char ret[VOLUME_UNFINISHED_BYTES]) {
+    snprintf(ret, VOLUME_UNFINISHED_BYTES, ".new-blank%.*s", VOLUME_UNFINISHED_BYTES - 16, unfinished);
 }
 
 /* One that was given up by its maker may still be written to: this is another file. */
@@ -40,11 +40,6 @@ static int create(const char *file, uint64_t size_bytes, int *ret_fd, struct err
     CLEANUP_FD int fd = openat(HELPER_FD, file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || ftruncate(fd, (off_t)size_bytes) < 0) return error_errno(reterr, errno, "make an image");
     *ret_fd = take_fd(&fd);
-    return 0;
-}
-
-static int keep(const char *unfinished, const char *file, struct error *reterr) {
-    if (renameat(HELPER_FD, unfinished, HELPER_FD, file) < 0) return error_errno(reterr, errno, "keep an image");
     return 0;
 }
 
@@ -99,23 +94,23 @@ bool image_may_be_copied(uint64_t size_bytes) {
 }
 
 /* Another process may do the same: the last one's stays, and each is whole. */
-static int make_blank(const struct volume *volume, const char *blank, struct error *reterr) {
-    char unfinished[VOLUME_UNFINISHED_BYTES];
+static int make_blank(const struct volume *volume, const char *unfinished, const char *blank, struct error *reterr) {
     CLEANUP_FD int fd = -1;
-    image_name_unfinished(volume, IMAGE_BLANK, unfinished);
     if (create(unfinished, volume->size_bytes, &fd, reterr) < 0) return -1;
     int failed = make_file_system(fd, volume->size_bytes, reterr);
-    if (!failed) failed = keep(unfinished, blank, reterr);
+    if (!failed && renameat(HELPER_FD, unfinished, HELPER_FD, blank) < 0)
+        failed = error_errno(reterr, errno, "keep an empty image");
     if (failed) unlinkat(HELPER_FD, unfinished, 0);
     return failed;
 }
 
-static int open_blank(const struct volume *volume, int *ret_fd, struct error *reterr) {
-    char blank[32];
+static int open_blank(const struct volume *volume, const char *unfinished, int *ret_fd, struct error *reterr) {
+    char blank[32], unfinished_blank[VOLUME_UNFINISHED_BYTES];
     snprintf(blank, sizeof blank, ".blank-%llu", (unsigned long long)(volume->size_bytes / JAIL_MIB));
     *ret_fd = openat(HELPER_FD, blank, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (*ret_fd >= 0) return 0;
-    if (make_blank(volume, blank, reterr) < 0) return -1;
+    image_name_blank(unfinished, unfinished_blank);
+    if (make_blank(volume, unfinished_blank, blank, reterr) < 0) return -1;
     *ret_fd = openat(HELPER_FD, blank, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     return *ret_fd >= 0 ? 0 : error_errno(reterr, errno, "open %s", blank);
 }
@@ -138,10 +133,10 @@ static int copy(int from_fd, int to_fd, struct error *reterr) {
     return start < 0 && errno == ENXIO ? 0 : error_errno(reterr, errno, "copy an image");
 }
 
-static int fill_image(const struct volume *volume, int image_fd, struct error *reterr) {
+static int fill_image(const struct volume *volume, const char *unfinished, int image_fd, struct error *reterr) {
     CLEANUP_FD int blank_fd = -1;
     if (!image_may_be_copied(volume->size_bytes)) return make_file_system(image_fd, volume->size_bytes, reterr);
-    if (open_blank(volume, &blank_fd, reterr) < 0) return -1;
+    if (open_blank(volume, unfinished, &blank_fd, reterr) < 0) return -1;
     return copy(blank_fd, image_fd, reterr);
 }
 
@@ -159,22 +154,18 @@ static int check_disk(const struct volume *volume, struct error *reterr) {
 static int make_unfinished(const struct volume *volume, const char *unfinished, struct error *reterr) {
     CLEANUP_FD int fd = -1;
     if (check_disk(volume, reterr) < 0 || create(unfinished, volume->size_bytes, &fd, reterr) < 0) return -1;
-    return fill_image(volume, fd, reterr);
+    return fill_image(volume, unfinished, fd, reterr);
 }
 
-int image_make(const struct volume *volume, struct error *reterr) {
-    char unfinished[VOLUME_UNFINISHED_BYTES];
-    image_name_unfinished(volume, IMAGE_VOLUME, unfinished);
-    int failed = make_unfinished(volume, unfinished, reterr);
-    if (!failed) failed = keep(unfinished, volume->file, reterr);
-    if (!failed) return 0;
+int image_make(const struct volume *volume, const char *unfinished, struct error *reterr) {
+    if (make_unfinished(volume, unfinished, reterr) == 0) return 0;
     unlinkat(HELPER_FD, unfinished, 0);
     return volume_is_private(volume->name) ? error_prefix(reterr, "/data")
                                            : error_prefix(reterr, "the volume '%s'", volume->name);
 }
 
-int image_mount(const struct volume *volume, int *ret_fd, struct error *reterr) {
-    CLEANUP_FD int fd = openat(HELPER_FD, volume->file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+int image_mount(const struct volume *volume, const char *file, int *ret_fd, struct error *reterr) {
+    CLEANUP_FD int fd = openat(HELPER_FD, file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return error_errno(reterr, errno, "open the volume '%s'", volume->name);
     return volume_mount_image(fd, volume->name, PRIVATE_MOUNT, ret_fd, reterr);
 }

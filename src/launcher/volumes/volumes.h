@@ -15,7 +15,7 @@
 
 enum {
     VOLUME_FILE_BYTES = JAIL_NAME_BYTES + 16,
-    VOLUME_UNFINISHED_BYTES = VOLUME_FILE_BYTES + 16,
+    VOLUME_UNFINISHED_BYTES = VOLUME_FILE_BYTES + 64,
     VOLUME_WORKS_MAX = 1024,
     VOLUME_OWNER_INSIDE = 1000, /* what all files of a volume belong to, on its own disk */
 };
@@ -41,7 +41,7 @@ struct volumes {
     struct volume *known; /* what is in the folder: nothing else changes it */
     size_t known_count, known_room;
     struct volume_work *works[VOLUME_WORKS_MAX]; /* NULL: a free place */
-    uint64_t spares_made;
+    uint64_t works_begun;
 };
 
 void volumes_init(struct volumes *volumes);
@@ -69,12 +69,13 @@ void volume_forget(struct launcher *launcher, const char *name);
 
 /* ---- image.c, in a process of its own: HELPER_FD is the folder ---- */
 
-int image_make(const struct volume *volume, struct error *reterr);
-int image_mount(const struct volume *volume, int *ret_fd, struct error *reterr);
+/* In this file, which the launcher gives its name: a process that outlives its launcher makes no volume. */
+int image_make(const struct volume *volume, const char *unfinished, struct error *reterr);
+int image_mount(const struct volume *volume, const char *file, int *ret_fd, struct error *reterr);
 int image_remove(const struct volume *volume, struct error *reterr);
-enum image_kind { IMAGE_VOLUME, IMAGE_BLANK }; /* a blank one is there to be copied */
 bool image_may_be_copied(uint64_t size_bytes); /* from an empty one of this size, in no time */
-void image_name_unfinished(const struct volume *volume, enum image_kind kind, char ret[VOLUME_UNFINISHED_BYTES]);
+/* What an empty one is called until it is made, by a process that makes this one. */
+void image_name_blank(const char *unfinished, char ret[VOLUME_UNFINISHED_BYTES]);
 
 /* ---- loop.c, in a process of its own ---- */
 

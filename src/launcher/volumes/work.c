@@ -25,6 +25,9 @@ enum { PATIENCE_MS = 60000, END_PATIENCE_MS = 5000, AT_ONCE_OF_ONE = 4, AT_ONCE 
 struct volume_work {
     enum volume_deed deed;
     struct volume volume;
+    char unfinished[VOLUME_UNFINISHED_BYTES]; /* what its image is called until it is made, or a spare one is taken */
+    uid_t principal;                          /* whose turn and share it takes */
+    uint64_t number;                          /* of all works: the lower one is the older */
     struct request request;
     char *message; /* for VOLUME_OPEN: the request, to be carried out */
     int report_fd; /* what its process says; -1: it waits for its turn */
@@ -35,42 +38,54 @@ struct volume_work {
 
 /* ---- in a process of its own ---- */
 
-static void report(const struct error *error, int fd) {
-    fd_send(HELPER_FD + 1, error, sizeof *error, &fd, fd >= 0, 0);
+static bool report(const struct error *error, int fd) {
+    return fd_send(HELPER_FD + 1, error, sizeof *error, &fd, fd >= 0, 0) >= 0;
+}
+
+/* The launcher may have gone: the next one has looked for what is unfinished, and would not look again. */
+static void report_made(const struct volume_work *work, const struct error *error, int fd) {
+    bool is_told = report(error, fd);
+    if (!is_told || error->code != E_NONE) unlinkat(HELPER_FD, work->unfinished, 0);
 }
 
 static void make(const void *data) {
+    const struct volume_work *work = data;
     struct error error = {0};
-    image_make(data, &error);
-    report(&error, -1);
+    image_make(&work->volume, work->unfinished, &error);
+    report_made(work, &error, -1);
 }
 
 static void remove_image(const void *data) {
+    const struct volume_work *work = data;
     struct error error = {0};
-    image_remove(data, &error);
+    image_remove(&work->volume, &error);
     report(&error, -1);
 }
 
 /* It holds the mount until the launcher has let go of it: the last holder may have to write all that is unwritten. */
-static void hand_over(const struct error *error, int fd) {
+static void hold(int fd) {
     char byte;
-    report(error, fd);
     while (fd >= 0 && recv(HELPER_FD + 1, &byte, 1, 0) < 0 && errno == EINTR) {
     }
 }
 
 static void open_image(const void *data) {
+    const struct volume_work *work = data;
     struct error error = {0};
     CLEANUP_FD int fd = -1;
-    image_mount(data, &fd, &error);
-    hand_over(&error, fd);
+    image_mount(&work->volume, work->volume.file, &fd, &error);
+    report(&error, fd);
+    hold(fd);
 }
 
 static void make_spare(const void *data) {
+    const struct volume_work *work = data;
     struct error error = {0};
     CLEANUP_FD int fd = -1;
-    if (image_make(data, &error) == 0) image_mount(data, &fd, &error);
-    hand_over(&error, fd);
+    if (image_make(&work->volume, work->unfinished, &error) == 0)
+        image_mount(&work->volume, work->unfinished, &fd, &error);
+    report_made(work, &error, fd);
+    hold(fd);
 }
 
 /* ---- the launcher's side ---- */
@@ -97,13 +112,13 @@ static int start(struct launcher *launcher, size_t index, struct error *reterr) 
         [VOLUME_MAKE] = make, [VOLUME_OPEN] = open_image, [VOLUME_REMOVE] = remove_image, [VOLUME_SPARE] = make_spare};
     struct volume_work *work = launcher->volumes.works[index];
     int fds[2];
-    if (helper_check_dying(launcher, principals_of(&launcher->principals, work->volume.owner), reterr) < 0) return -1;
+    if (helper_check_dying(launcher, work->principal, reterr) < 0) return -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return error_errno(reterr, errno, "make a socket pair");
     work->report_fd = fds[0];
     CLEANUP_FD int helper_fd = fds[1];
-    if (helper_start(bodies[work->deed], &work->volume, (int[]){launcher->volumes.folder_fd, helper_fd}, 2,
-                     &work->pidfd, reterr) < 0)
+    if (helper_start(bodies[work->deed], work, (int[]){launcher->volumes.folder_fd, helper_fd}, 2, &work->pidfd,
+                     reterr) < 0)
         return -1;
     work->deadline_ms = clock_monotonic_ms() + PATIENCE_MS;
     launcher_due_at(launcher, work->deadline_ms);
@@ -111,43 +126,59 @@ static int start(struct launcher *launcher, size_t index, struct error *reterr) 
 }
 
 /* Of one owner only so many at once: the others' need not wait for a slow disk's turn. */
-static bool has_turn(const struct launcher *launcher, uid_t owner) {
+static bool has_turn(const struct launcher *launcher, uid_t principal) {
     size_t all = 0, own = 0;
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
         const struct volume_work *work = launcher->volumes.works[i];
         if (!work || work->report_fd < 0 || work->mount_fd >= 0) continue;
         all++;
-        own += work->volume.owner == owner;
+        own += work->principal == principal;
     }
     return all < AT_ONCE && own < AT_ONCE_OF_ONE;
 }
 
-static void start_waiting(struct launcher *launcher) {
+/* The oldest that waits and has a turn; VOLUME_WORKS_MAX: there is none. */
+static size_t find_next(const struct launcher *launcher) {
+    struct volume_work *const *works = launcher->volumes.works;
+    size_t next = VOLUME_WORKS_MAX;
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
-        struct volume_work *work = launcher->volumes.works[i];
-        struct error error;
-        if (!work || work->report_fd >= 0 || !has_turn(launcher, work->volume.owner)) continue;
-        if (start(launcher, i, &error) < 0) fail(launcher, i, &error);
+        if (!works[i] || works[i]->report_fd >= 0) continue;
+        bool is_older = next == VOLUME_WORKS_MAX || works[i]->number < works[next]->number;
+        if (is_older && has_turn(launcher, works[i]->principal)) next = i;
     }
+    return next;
+}
+
+static void start_waiting(struct launcher *launcher) {
+    struct error error;
+    for (size_t i; (i = find_next(launcher)) < VOLUME_WORKS_MAX;)
+        if (start(launcher, i, &error) < 0) fail(launcher, i, &error);
+}
+
+/* No other work has it, of another launcher neither: its processes may live on. */
+static void name_unfinished(struct volume_work *work) {
+    const char *prefix = work->deed == VOLUME_SPARE ? VOLUME_SPARE_PREFIX : ".new-";
+    snprintf(work->unfinished, sizeof work->unfinished, "%s%d-%llu%s%s", prefix, (int)getpid(),
+             (unsigned long long)work->number, work->volume.file[0] ? "-" : "", work->volume.file);
 }
 
 /* A free place within the owner's share of them; VOLUME_WORKS_MAX: there is none. */
-static size_t find_room(const struct launcher *launcher, uid_t owner) {
+static size_t find_room(const struct launcher *launcher, uid_t principal, bool is_bound) {
     struct share share = {.all = VOLUME_WORKS_MAX, .used = 1, .own = 1};
-    uid_t principal = principals_of(&launcher->principals, owner);
     size_t index = VOLUME_WORKS_MAX;
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
         const struct volume_work *work = launcher->volumes.works[i];
         if (!work) index = i;
         share.used += work != NULL;
-        share.own += work && principals_of(&launcher->principals, work->volume.owner) == principal;
+        share.own += work && work->principal == principal;
     }
-    return share_is_fair(&share, owner != 0) ? index : VOLUME_WORKS_MAX;
+    return share_is_fair(&share, is_bound) ? index : VOLUME_WORKS_MAX;
 }
 
 static int begin(struct launcher *launcher, enum volume_deed deed, struct request request, const struct volume *volume,
                  char **message, struct error *reterr) {
-    size_t index = find_room(launcher, volume->owner);
+    uid_t principal = principals_of(&launcher->principals, volume->owner);
+    size_t index = find_room(launcher, principal, volume->owner != 0);
     if (index == VOLUME_WORKS_MAX)
         return error_set(reterr, E_LIMIT, "too many volumes of uid %u are being worked on already", volume->owner);
     struct volume_work *work = calloc(1, sizeof *work);
@@ -157,12 +188,15 @@ static int begin(struct launcher *launcher, enum volume_deed deed, struct reques
     }
     *work = (struct volume_work){.deed = deed,
                                  .volume = *volume,
+                                 .principal = principal,
+                                 .number = launcher->volumes.works_begun++,
                                  .request = request,
                                  .message = message ? take_ptr(*message) : NULL,
                                  .report_fd = -1,
                                  .pidfd = -1,
                                  .mount_fd = -1,
                                  .deadline_ms = UINT64_MAX};
+    name_unfinished(work);
     launcher->volumes.works[index] = work;
     start_waiting(launcher);
     return 0;
@@ -182,6 +216,17 @@ static int take_report(const struct volume_work *work, int *ret_fd, struct error
     return 0;
 }
 
+/* What was made is this volume from now on. */
+static int keep(struct launcher *launcher, const struct volume_work *work, const struct volume *volume,
+                struct error *reterr) {
+    int folder_fd = launcher->volumes.folder_fd;
+    if (volume_add(launcher, volume, reterr) < 0) return -1;
+    if (renameat(folder_fd, work->unfinished, folder_fd, volume->file) == 0) return 0;
+    error_errno(reterr, errno, "keep the image of the volume '%s'", volume->name);
+    volume_forget(launcher, volume->name);
+    return -1;
+}
+
 /* ---- the spare one ---- */
 
 static void begin_spare(struct launcher *launcher, uint64_t size_bytes) {
@@ -191,8 +236,6 @@ static void begin_spare(struct launcher *launcher, uint64_t size_bytes) {
         if (launcher->volumes.works[i] && launcher->volumes.works[i]->deed == VOLUME_SPARE) return;
     if (launcher->shutting_down || !image_may_be_copied(size_bytes)) return;
     snprintf(volume.name, sizeof volume.name, "%cspare", JAIL_VOLUME_PRIVATE);
-    snprintf(volume.file, sizeof volume.file, VOLUME_SPARE_PREFIX "%llu",
-             (unsigned long long)launcher->volumes.spares_made++);
     begin(launcher, VOLUME_SPARE, (struct request){0}, &volume, NULL, &ignored);
 }
 
@@ -203,7 +246,7 @@ static void keep_spare(struct launcher *launcher, struct volume_work *work, int 
 }
 
 static void drop_spare(struct launcher *launcher, size_t index) {
-    unlinkat(launcher->volumes.folder_fd, launcher->volumes.works[index]->volume.file, 0);
+    unlinkat(launcher->volumes.folder_fd, launcher->volumes.works[index]->unfinished, 0);
     forget(launcher, index);
 }
 
@@ -212,14 +255,12 @@ static bool take_spare(struct launcher *launcher, const struct volume *volume) {
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
         struct volume_work *work = launcher->volumes.works[i];
         if (!work || work->deed != VOLUME_SPARE || work->mount_fd < 0) continue;
-        if (work->volume.size_bytes != volume->size_bytes) {
+        if (work->volume.size_bytes != volume->size_bytes || keep(launcher, work, volume, NULL) < 0) {
             drop_spare(launcher, i); /* the next one has the size that is wanted now */
             return false;
         }
-        if (renameat(launcher->volumes.folder_fd, work->volume.file, launcher->volumes.folder_fd, volume->file) < 0 ||
-            volume_add(launcher, volume, NULL) < 0)
-            return false;
         work->volume = *volume;
+        work->principal = principals_of(&launcher->principals, volume->owner);
         work->deed = VOLUME_OPEN;
         return true;
     }
@@ -236,7 +277,7 @@ static size_t find_taken(const struct launcher *launcher, const char *name) {
 }
 
 static int note(struct launcher *launcher, const struct volume_work *work, struct error *reterr) {
-    if (work->deed == VOLUME_MAKE) return volume_add(launcher, &work->volume, reterr);
+    if (work->deed == VOLUME_MAKE) return keep(launcher, work, &work->volume, reterr);
     volume_forget(launcher, work->volume.name);
     return 0;
 }
@@ -252,7 +293,7 @@ void volume_work_done(struct launcher *launcher, size_t index) {
     } else if (work->deed == VOLUME_SPARE) {
         keep_spare(launcher, work, fd);
     } else if (work->deed == VOLUME_OPEN) {
-        requests_go_on(launcher, work->request, work->message, fd);
+        requests_go_on(launcher, work->request, work->message, fd, work->volume.owner);
         fd_close(fd); /* before its process lets go of it */
         forget(launcher, index);
     } else {
@@ -283,17 +324,14 @@ uint64_t volumes_check(struct launcher *launcher, uint64_t now_ms) {
     return next_ms;
 }
 
-/* Under its name as well: it may just have been finished. */
 static void unmake(struct launcher *launcher, size_t index) {
     struct volume_work *work = launcher->volumes.works[index];
-    char unfinished[VOLUME_UNFINISHED_BYTES];
+    char blank[VOLUME_UNFINISHED_BYTES];
     work->pidfd = helper_end(work->pidfd);
     if (work->report_fd >= 0) {
-        for (enum image_kind kind = IMAGE_VOLUME; kind <= IMAGE_BLANK; kind++) {
-            image_name_unfinished(&work->volume, kind, unfinished);
-            unlinkat(launcher->volumes.folder_fd, unfinished, 0);
-        }
-        unlinkat(launcher->volumes.folder_fd, work->volume.file, 0);
+        image_name_blank(work->unfinished, blank);
+        unlinkat(launcher->volumes.folder_fd, blank, 0);
+        unlinkat(launcher->volumes.folder_fd, work->unfinished, 0);
     }
     forget(launcher, index);
 }
@@ -309,9 +347,12 @@ void volumes_call_off(struct launcher *launcher) {
 static void await_end(struct launcher *launcher, size_t index, uint64_t until_ms) {
     struct volume_work *work = launcher->volumes.works[index];
     struct pollfd end = {.fd = take_fd(&work->pidfd), .events = POLLIN};
-    (work->deed == VOLUME_SPARE ? drop_spare : forget)(launcher, index);
+    char unfinished[VOLUME_UNFINISHED_BYTES];
+    snprintf(unfinished, sizeof unfinished, "%s", work->unfinished);
+    forget(launcher, index);
     uint64_t now_ms = clock_monotonic_ms();
     if (end.fd >= 0) poll(&end, 1, now_ms < until_ms ? (int)(until_ms - now_ms) : 0);
+    unlinkat(launcher->volumes.folder_fd, unfinished, 0); /* it may have been made meanwhile */
     fd_close(end.fd);
 }
 
@@ -326,10 +367,10 @@ void volumes_close(struct launcher *launcher) {
 
 /* ---- what is asked for ---- */
 
-static bool is_being_made(const struct launcher *launcher, const char *name) {
+static bool is_under_way(const struct launcher *launcher, enum volume_deed deed, const char *name) {
     for (size_t i = 0; i < VOLUME_WORKS_MAX; i++) {
         const struct volume_work *work = launcher->volumes.works[i];
-        if (work && work->deed == VOLUME_MAKE && strcmp(work->volume.name, name) == 0) return true;
+        if (work && work->deed == deed && strcmp(work->volume.name, name) == 0) return true;
     }
     return false;
 }
@@ -341,7 +382,7 @@ static int check(const struct launcher *launcher, const struct volume *volume, s
         return error_set(reterr, E_GUARANTEE, "there are no volumes here: they take root, loop devices and mkfs.ext4");
     if (size_bytes < JAIL_VOLUME_LEAST || size_bytes > JAIL_VOLUME_MOST)
         return error_set(reterr, E_INVALID, "a volume of %llu bytes is out of bounds", (unsigned long long)size_bytes);
-    if (volume_find(launcher, name) || is_being_made(launcher, name))
+    if (volume_find(launcher, name) || is_under_way(launcher, VOLUME_MAKE, name))
         return error_set(reterr, E_EXISTS, "there is a volume '%s' already", name);
     return volumes_check_room(launcher, volume, reterr);
 }
@@ -371,12 +412,13 @@ void volume_make(struct launcher *launcher, struct request request, int peer_fd,
         begin_spare(launcher, size_bytes);
 }
 
+/* Once: a second removal would take what is made under the name after the first. */
 static int check_removal(const struct launcher *launcher, int peer_fd, const char *name, struct volume *ret,
                          struct error *reterr) {
     struct caller caller = {0};
     const struct volume *volume = volume_find(launcher, name);
     if (!volume_is_private(name) && project_caller(launcher, peer_fd, &caller, reterr) < 0) return -1;
-    if (!volume || (caller.uid != volume->owner && caller.uid != 0))
+    if (!volume || (caller.uid != volume->owner && caller.uid != 0) || is_under_way(launcher, VOLUME_REMOVE, name))
         return error_set(reterr, E_NOT_FOUND, "there is no volume '%s'", name);
     *ret = *volume;
     return 0;
@@ -398,7 +440,8 @@ int volume_open(struct launcher *launcher, struct request request, const char *n
     if (!volume) return error_set(reterr, E_NOT_FOUND, "there is no volume '%s'", name);
     size_t taken = find_taken(launcher, name);
     if (taken < VOLUME_WORKS_MAX && *message) {
-        requests_go_on(launcher, request, *message, launcher->volumes.works[taken]->mount_fd);
+        const struct volume_work *work = launcher->volumes.works[taken];
+        requests_go_on(launcher, request, *message, work->mount_fd, work->volume.owner);
         forget(launcher, taken);
         return 0;
     }

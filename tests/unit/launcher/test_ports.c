@@ -512,6 +512,21 @@ static void a_port_that_is_no_longer_allowed_ends(void **state) {
     assert_null(strstr(buf_string(&client->unasked), "port s1 way=in text=0"));
 }
 
+/* One without a forwarder goes at once, and no later launcher finds a record of it. */
+static void a_port_that_was_not_allowed_does_not_come_back(void **state) {
+    struct client *client = *state;
+    assert_done(client, publish_as(client, caller_of(client), "s9", "in", "0:4000"));
+    client_kill_launcher(client, SIGKILL);
+    setenv("SANDBOX_PUBLISH_ADDRESSES", "127.9.9.9/32", 1);
+    client_start_launcher(client);
+    unsetenv("SANDBOX_PUBLISH_ADDRESSES");
+    client_kill_launcher(client, SIGKILL);
+    client_start_launcher(client);
+    client_dial(client);
+    client_hello(client);
+    assert_null(strstr(buf_string(&client->unasked), "port s9 "));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         BOTH(a_port_outlives_its_node),
@@ -527,6 +542,7 @@ int main(void) {
         ROOT(what_one_user_has_is_bounded),
         BOTH(ports_outlive_the_launcher),
         BOTH(a_port_that_is_no_longer_allowed_ends),
+        BOTH(a_port_that_was_not_allowed_does_not_come_back),
     };
     return cmocka_run_group_tests(tests, clients_open, clients_close);
 }

@@ -7,10 +7,12 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -143,6 +145,54 @@ static void a_sandboxes_own_is_mounted_over_its_data_once(void **state) {
     assert_refused(client_ask(&client, "remove-volume", "_a1", -1), "not_found");
 }
 
+/* False: there is none, and none is ready soon. */
+static bool find_spare(char ret[160]) {
+    char folder[128];
+    uint64_t deadline_ms = clock_monotonic_ms() + 2000ULL * TEST_SLOWNESS;
+    snprintf(folder, sizeof folder, "%s/volumes", client.home);
+    for (bool is_there = false; clock_monotonic_ms() < deadline_ms;) {
+        DIR *listing = opendir(folder);
+        for (struct dirent *entry; listing && !is_there && (entry = readdir(listing));)
+            if ((is_there = string_starts(entry->d_name, VOLUME_SPARE_PREFIX)))
+                snprintf(ret, 160, "%.110s/%.40s", folder, entry->d_name);
+        if (listing) closedir(listing);
+        if (is_there) return true;
+    }
+    return false;
+}
+
+/* Which holds a lock on the image. */
+static void await_device(const char *image) {
+    uint64_t deadline_ms = clock_monotonic_ms() + 10000;
+    CLEANUP_FD int fd = open(image, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    while (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        assert_true(clock_monotonic_ms() < deadline_ms);
+        flock(fd, LOCK_UN);
+    }
+}
+
+/* Such as one whose file was removed by hand. */
+static void a_spare_one_that_can_not_be_taken_is_replaced(void **state) {
+    char path[160], request[64];
+    bool is_there = false;
+    (void)state;
+    if (!ask_as(OWNER, "make-volume", "_b0 size=16777216")) fail_msg("%s", client_detail(&client));
+    assert_true(find_spare(path));
+    await_device(path);
+    assert_int_equal(unlink(path), 0);
+    for (int i = 1; i < 3; i++) {
+        snprintf(request, sizeof request, "_b%d size=16777216", i);
+        if (!ask_as(OWNER, "make-volume", request)) fail_msg("%s", client_detail(&client));
+        is_there = find_spare(path);
+    }
+    assert_true(is_there);
+    for (int i = 0; i < 3; i++) {
+        snprintf(request, sizeof request, "_b%d", i);
+        assert_true(client_ask(&client, "remove-volume", request, -1));
+    }
+}
+
 /* One user's volume is not for another user's code, after the launcher's death neither. */
 static void a_node_gets_what_belongs_to_one_user(void **state) {
     (void)state;
@@ -162,6 +212,114 @@ static void a_node_gets_what_belongs_to_one_user(void **state) {
     assert_true(client_ask(&client, "bury", "owned", -1));
     assert_true(ask_as(OWNER, "remove-volume", "one") && ask_as(OWNER, "remove-volume", "more") &&
                 ask_as(STRANGER, "remove-volume", "other"));
+}
+
+static int open_image(const char *name) {
+    char path[160];
+    snprintf(path, sizeof path, "%s/volumes/%d-%s", client.home, OWNER, name);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* A process that opens a volume waits for its turn at the image. */
+static void await_waiting_for(int image_fd) {
+    char text[16384], inode[32];
+    struct stat image;
+    uint64_t deadline_ms = clock_monotonic_ms() + 10000;
+    assert_int_equal(fstat(image_fd, &image), 0);
+    snprintf(inode, sizeof inode, ":%llu ", (unsigned long long)image.st_ino);
+    for (bool waits = false; !waits;) {
+        assert_true(clock_monotonic_ms() < deadline_ms);
+        assert_true(file_read_text(AT_FDCWD, "/proc/locks", text, sizeof text) >= 0);
+        for (char *line = strtok(text, "\n"); line && !waits; line = strtok(NULL, "\n"))
+            waits = strstr(line, "-> OFDLCK") && strstr(line, inode);
+    }
+}
+
+/* While it is opened, its name becomes another user's: what is mounted is the first one's, and so is the node. */
+static void a_node_is_the_owners_of_what_was_opened(void **state) {
+    struct flock turn = {.l_type = F_WRLCK};
+    (void)state;
+    if (!ask_as(OWNER, "make-volume", "swap size=16777216")) fail_msg("%s", client_detail(&client));
+    if (!ask_as(STRANGER, "make-volume", "theirs size=16777216")) fail_msg("%s", client_detail(&client));
+    assert_true(client_spawn(&client, "swapped", "directory /mnt\n", "wait"));
+    fd_close(take_fd(&client.fds[1]));
+    CLEANUP_FD int image_fd = open_image("swap");
+    assert_int_equal(fcntl(image_fd, F_OFD_SETLK, &turn), 0);
+    client_send(&client, "mount 9004 swapped swap /mnt/swap volume=1", -1);
+    await_waiting_for(image_fd);
+    assert_true(ask_as(OWNER, "remove-volume", "swap"));
+    assert_true(ask_as(STRANGER, "make-volume", "swap size=16777216"));
+    turn.l_type = F_UNLCK;
+    assert_int_equal(fcntl(image_fd, F_OFD_SETLK, &turn), 0);
+    client_await(&client, "ok 9004");
+    assert_refused(client_ask(&client, "mount", "swapped theirs /mnt/theirs volume=1", -1), "forbidden");
+    assert_true(client_ask(&client, "bury", "swapped", -1));
+    assert_true(ask_as(STRANGER, "remove-volume", "swap") && ask_as(STRANGER, "remove-volume", "theirs"));
+}
+
+/* Two at once would forget, or remove, what is made under the name in between. */
+static void it_is_removed_once(void **state) {
+    char text[64];
+    struct flock turn = {.l_type = F_WRLCK};
+    (void)state;
+    if (!ask_as(OWNER, "make-volume", "once size=16777216")) fail_msg("%s", client_detail(&client));
+    assert_true(client_spawn(&client, "full", "directory /mnt\n", "wait"));
+    fd_close(take_fd(&client.fds[1]));
+    CLEANUP_FD int image_fd = open_image("once");
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(&client, OWNER, &peer_fd);
+    assert_int_equal(fcntl(image_fd, F_OFD_SETLK, &turn), 0);
+    for (int i = 0; i < 4; i++) { /* all of its owner's turns */
+        snprintf(text, sizeof text, "mount %d full once /mnt/once%d volume=1", 9010 + i, i);
+        client_send(&client, text, -1);
+    }
+    client_send(&client, "remove-volume 9005 once", peer_fd);
+    assert_refused(ask_as(OWNER, "remove-volume", "once"), "not_found");
+    turn.l_type = F_UNLCK;
+    assert_int_equal(fcntl(image_fd, F_OFD_SETLK, &turn), 0);
+    client_await(&client, "ok 9005");
+    client_await(&client, "9013");
+    assert_true(client_ask(&client, "bury", "full", -1));
+}
+
+/* Its owner has a single turn left meanwhile. */
+static void works_are_begun_in_order(void **state) {
+    struct flock held = {.l_type = F_WRLCK}, free_again = {.l_type = F_UNLCK};
+    char text[64];
+    ptrdiff_t last = 0;
+    (void)state;
+    assert_true(ask_as(OWNER, "make-volume", "x size=16777216") && ask_as(OWNER, "make-volume", "y size=16777216"));
+    assert_true(client_spawn(&client, "queue", "directory /mnt\n", "wait"));
+    fd_close(take_fd(&client.fds[1]));
+    CLEANUP_FD int x_fd = open_image("x");
+    CLEANUP_FD int y_fd = open_image("y");
+    CLEANUP_FD int peer_fd = -1;
+    CLEANUP_FD int caller_fd = client_connect_as(&client, OWNER, &peer_fd);
+    assert_true(fcntl(x_fd, F_OFD_SETLK, &held) == 0 && fcntl(y_fd, F_OFD_SETLK, &held) == 0);
+    for (int i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, "mount %d queue %s /mnt/%d volume=1", 9030 + i, i == 0 ? "y" : "x", i);
+        client_send(&client, text, -1);
+    }
+    for (int i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, "make-volume %d z%d size=16777216", 9040 + i, i);
+        client_send(&client, text, peer_fd);
+    }
+    assert_int_equal(fcntl(y_fd, F_OFD_SETLK, &free_again), 0);
+    for (int i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, "ok %d\n", 9040 + i);
+        client_await(&client, text);
+        ptrdiff_t at = strstr(buf_string(&client.unasked), text) - buf_string(&client.unasked);
+        if (at < last) fail_msg("%s came before the one before it", text);
+        last = at;
+    }
+    assert_int_equal(fcntl(x_fd, F_OFD_SETLK, &free_again), 0);
+    client_await(&client, "ok 9033\n");
+    assert_true(client_ask(&client, "bury", "queue", -1));
+    assert_true(ask_as(OWNER, "remove-volume", "x") && ask_as(OWNER, "remove-volume", "y"));
+    for (int i = 0; i < 4; i++) {
+        snprintf(text, sizeof text, "z%d", i);
+        assert_true(ask_as(OWNER, "remove-volume", text));
+    }
 }
 
 static int memory_with(const char *text) {
@@ -361,7 +519,11 @@ int main(void) {
         cmocka_unit_test(a_volume_is_its_callers),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(a_sandboxes_own_is_mounted_over_its_data_once),
+        cmocka_unit_test(a_spare_one_that_can_not_be_taken_is_replaced),
         cmocka_unit_test(a_node_gets_what_belongs_to_one_user),
+        cmocka_unit_test(a_node_is_the_owners_of_what_was_opened),
+        cmocka_unit_test(it_is_removed_once),
+        cmocka_unit_test(works_are_begun_in_order),
         cmocka_unit_test(it_is_mounted_below_its_places_alone),
         cmocka_unit_test(files_are_written_and_read_with_the_nodes_rights),
         cmocka_unit_test(files_elsewhere_are_out_of_reach),
