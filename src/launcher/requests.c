@@ -104,11 +104,13 @@ static void handle_spawn(const struct call *call) {
     server_ok(call->launcher, call->request, buf_string(&text), (int[]){node->pidfd, output_fd}, 2);
 }
 
+/* One that is dead and has but its cgroups left is none: its pid may be another process's by now. */
 static struct jailed_node *find_node(const struct call *call) {
     const char *name = operand(call, 0);
     struct jailed_node *node = name ? nodes_find(call->launcher, name) : NULL;
-    if (!node) refuse(call, E_NOT_FOUND, "there is no such node");
-    return node;
+    if (node && !node->burial.dead_ms) return node;
+    refuse(call, E_NOT_FOUND, "there is no such node");
+    return NULL;
 }
 
 static void handle_bury(const struct call *call) {

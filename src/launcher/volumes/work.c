@@ -216,15 +216,17 @@ static int take_report(const struct volume_work *work, int *ret_fd, struct error
     return 0;
 }
 
-/* What was made is this volume from now on. */
+/* What was made is this volume from now on, or goes. */
 static int keep(struct launcher *launcher, const struct volume_work *work, const struct volume *volume,
                 struct error *reterr) {
     int folder_fd = launcher->volumes.folder_fd;
-    if (volume_add(launcher, volume, reterr) < 0) return -1;
-    if (renameat(folder_fd, work->unfinished, folder_fd, volume->file) == 0) return 0;
-    error_errno(reterr, errno, "keep the image of the volume '%s'", volume->name);
-    volume_forget(launcher, volume->name);
-    return -1;
+    int failed = volume_add(launcher, volume, reterr);
+    if (!failed && renameat(folder_fd, work->unfinished, folder_fd, volume->file) < 0) {
+        failed = error_errno(reterr, errno, "keep the image of the volume '%s'", volume->name);
+        volume_forget(launcher, volume->name);
+    }
+    if (failed) unlinkat(folder_fd, work->unfinished, 0);
+    return failed;
 }
 
 /* ---- the spare one ---- */
