@@ -13,7 +13,7 @@
 
 enum {
     GROUP_ATTEMPTS = 8,
-    DYING_WEIGHT_PERCENT = 10000, /* the most there is: dying takes milliseconds, and others would have it wait */
+    MOST_WEIGHT_PERCENT = 10000, /* there is: building and dying take milliseconds, and others would have them wait */
 };
 
 /* Kernels before 5.15 have no such file. */
@@ -320,10 +320,21 @@ int cgroup_lift_cpu(const struct cgroup_host *host, const char *node, struct err
     if (!host->has_cpu) return 0;
     struct cgroup_setting quota, weight;
     cgroup_backend_of(host)->cpu_setting(0, &quota);
-    cgroup_backend_of(host)->weight_setting(DYING_WEIGHT_PERCENT, &weight);
+    cgroup_backend_of(host)->weight_setting(MOST_WEIGHT_PERCENT, &weight);
     write_setting(host, node, &cgroup_not_yielding, NULL);
     write_setting(host, node, &weight, NULL); /* it is a help, no more */
     return write_setting(host, node, &quota, reterr);
+}
+
+int cgroup_hurry(const struct cgroup_host *host, const char *node, struct error *reterr) {
+    return cgroup_set_weight(host, node, MOST_WEIGHT_PERCENT, reterr);
+}
+
+int cgroup_set_weight(const struct cgroup_host *host, const char *node, uint64_t weight_percent, struct error *reterr) {
+    struct cgroup_setting weight;
+    if (!host->has_cpu) return 0;
+    cgroup_backend_of(host)->weight_setting(weight_percent, &weight);
+    return write_setting(host, node, &weight, reterr);
 }
 
 int cgroup_set_yielding(const struct cgroup_host *host, const char *node, bool yields, struct error *reterr) {

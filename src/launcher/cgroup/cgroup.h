@@ -73,6 +73,10 @@ int cgroup_set_yielding(const struct cgroup_host *host, const char *node, bool y
 bool cgroup_yields(const struct cgroup_host *host, const char *node);
 int cgroup_lift_cpu(const struct cgroup_host *host, const char *node,
                     struct error *reterr); /* so that dying is quick, however busy the others are */
+/* It goes first, as one that dies: for as long as others wait for it, until its weight is set. */
+int cgroup_hurry(const struct cgroup_host *host, const char *node, struct error *reterr);
+int cgroup_set_weight(const struct cgroup_host *host, const char *node, uint64_t weight_percent,
+                      struct error *reterr); /* 0: the usual */
 /* Returns when it took effect; E_TIMEOUT: not yet, after so long. The kernel goes on with it, v1 when it is asked
    again.
  */

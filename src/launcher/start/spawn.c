@@ -172,7 +172,9 @@ static int build(struct launcher *launcher, struct spawn *spawn, struct error *r
     if (start_child(spawn, &sync_fd, reterr) < 0 || let_go(spawn, sync_fd, reterr) < 0) return -1;
     /* The child has its own; ours would keep the pipe open after the node has gone. */
     spawn->output_fd = fd_close(spawn->output_fd);
-    if (await_program(launcher, spawn->node, sync_fd, reterr) < 0) return -1;
+    if (await_program(launcher, spawn->node, sync_fd, reterr) < 0 ||
+        cgroup_set_weight(&launcher->cgroups, spawn->node->name, spawn->limits.cpu_weight_percent, reterr) < 0)
+        return -1;
     return jail_plan_word(spawn->plan, JAIL_PLAN_REACH, 0) ? egress_attach(launcher, spawn->node, spawn->plan, reterr)
                                                            : 0;
 }
@@ -198,7 +200,10 @@ static int prepare(struct launcher *launcher, struct spawn *spawn, int *ret_outp
     spawn->trees = malloc(plan->count * sizeof *spawn->trees);
     if (!spawn->trees) return error_set(reterr, E_NO_MEMORY, "no memory for a plan of %zu lines", plan->count);
     for (size_t i = 0; i < plan->count; i++) spawn->trees[i] = -1;
-    if (cgroup_make(&launcher->cgroups, node->name, &spawn->limits, &spawn->cgroup, reterr) < 0) return -1;
+    /* The launcher, and so everyone, waits until the program runs: its weight is its own only then. */
+    if (cgroup_make(&launcher->cgroups, node->name, &spawn->limits, &spawn->cgroup, reterr) < 0 ||
+        cgroup_hurry(&launcher->cgroups, node->name, reterr) < 0)
+        return -1;
     spawn->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (spawn->null_fd < 0 || pipe2(output_fds, O_CLOEXEC) < 0) return error_errno(reterr, errno, "make a pipe");
     *ret_output_fd = output_fds[0];

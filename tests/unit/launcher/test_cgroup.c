@@ -293,6 +293,19 @@ static void v2_refuses_to_go_below_use(void **state) {
     assert_file(tree, "sandbox/3/n1/cpu.weight", "10000"); /* who dies goes first */
 }
 
+static void v2_hurries_a_node_that_is_waited_for(void **state) {
+    struct tree *tree = *state;
+    struct error error;
+    assert_int_equal(cgroup_host_open(tree->root, "sandbox/3", true, &tree->host, &error), 0);
+    make_node(tree, "n1");
+    assert_int_equal(cgroup_hurry(&tree->host, "n1", &error), 0);
+    assert_file(tree, "sandbox/3/n1/cpu.weight", "10000");
+    assert_int_equal(cgroup_set_weight(&tree->host, "n1", 2, &error), 0);
+    assert_file(tree, "sandbox/3/n1/cpu.weight", "2");
+    assert_int_equal(cgroup_set_weight(&tree->host, "n1", 0, &error), 0);
+    assert_file(tree, "sandbox/3/n1/cpu.weight", "100");
+}
+
 static void v2_freezes_until_it_took_effect(void **state) {
     struct tree *tree = *state;
     struct error error;
@@ -578,6 +591,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(v2_bounds_the_service_beside_its_nodes, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_writes_limits, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_refuses_to_go_below_use, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(v2_hurries_a_node_that_is_waited_for, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_freezes_until_it_took_effect, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(v2_lists_nodes, tree_setup, tree_teardown),
         cmocka_unit_test_setup_teardown(nodes_leave_process_ids, real_setup, real_teardown),
