@@ -388,7 +388,8 @@ static void handle_file(const struct call *call) {
 static void handle_make_volume(const struct call *call) {
     const char *name = operand(call, 0);
     uint64_t size = 0;
-    if (!name || !plan_name_is_valid(name) || call->fd < 0 || !wire_message_number(call->message, "size", &size))
+    if (!name || !plan_name_is_valid(name) || !volume_name_is_listed(name) || call->fd < 0 ||
+        !wire_message_number(call->message, "size", &size))
         refuse(call, E_INVALID, "a volume needs a name, a size and the caller's socket");
     else
         volume_make(call->launcher, call->request, call->fd, name, size);

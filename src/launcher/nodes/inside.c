@@ -14,7 +14,7 @@
 #include "launcher/nodes/nodes.h"
 #include "launcher/project/helper.h"
 
-enum { PATIENCE_MS = 10000 }; /* as for starting a node */
+enum { PATIENCE_MS = 2000 }; /* a mount takes half a millisecond, and everyone waits for it */
 
 /* The node's uid in there, so that what is made belongs to it; capabilities over its namespaces stay. */
 static int take_identity(struct error *reterr) {
@@ -81,10 +81,13 @@ int jailed_do_inside(const struct launcher *launcher, const struct jailed_node *
     if (pid < 0) return error_errno(reterr, errno, "start a helper");
     if (pid == 0) run_helper(launcher, node, job, write_fd);
     fd_close(take_fd(&write_fd));
-    /* Everything else waits for it: a file system that hangs must not make that for ever. */
-    if (poll(&(struct pollfd){.fd = read_fd, .events = POLLIN}, 1, PATIENCE_MS) <= 0) kill(pid, SIGKILL);
-    ssize_t size = read(read_fd, &error, sizeof error);
-    waitpid(pid, NULL, 0);
+    /* Everything else waits for it: a file system that hangs must not make that for ever. A process that waits for one
+       does not end when it is killed, so that is not waited for. */
+    bool is_late = poll(&(struct pollfd){.fd = read_fd, .events = POLLIN}, 1, PATIENCE_MS) <= 0;
+    if (is_late) kill(pid, SIGKILL);
+    ssize_t size = is_late ? -1 : read(read_fd, &error, sizeof error);
+    waitpid(pid, NULL, is_late ? WNOHANG : 0);
+    if (is_late) return error_set(reterr, E_TIMEOUT, "the file system of node %s did not answer in time", node->name);
     if (size != (ssize_t)sizeof error) return error_set(reterr, E_SYSTEM, "the helper inside the node ended early");
     return helper_error(&error, reterr);
 }

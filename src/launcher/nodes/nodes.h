@@ -133,7 +133,7 @@ struct inside_job {
 /* By this process, for good. */
 void jailed_go_inside(const struct launcher *launcher, const struct jailed_node *node, const struct inside_job *job,
                       struct error *ret);
-/* By another, which is waited for: nothing that a disk or a person could hold up. */
+/* By another, which is waited for, up to two seconds: E_TIMEOUT. */
 int jailed_do_inside(const struct launcher *launcher, const struct jailed_node *node, const struct inside_job *job,
                      struct error *reterr);
 /* A process of the node through which the launcher can see its mounts; 0 when it is ending. */

@@ -99,6 +99,11 @@ bool volume_is_private(const char *name) {
     return name[0] == JAIL_VOLUME_PRIVATE;
 }
 
+/* No list would show another. */
+bool volume_name_is_listed(const char *name) {
+    return !volume_is_private(name) || (name[1] && strspn(name + 1, "0123456789abcdef") == strlen(name + 1));
+}
+
 const struct volume *volume_find(const struct launcher *launcher, const char *name) {
     for (size_t i = 0; i < launcher->volumes.known_count; i++)
         if (strcmp(launcher->volumes.known[i].name, name) == 0) return &launcher->volumes.known[i];

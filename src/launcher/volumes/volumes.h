@@ -62,6 +62,7 @@ const struct volume *volume_find(const struct launcher *launcher, const char *na
 int volumes_print(const struct launcher *launcher, char digit, struct buf *text, struct error *reterr);
 /* One that is a sandbox's /data, and goes with it. */
 bool volume_is_private(const char *name);
+bool volume_name_is_listed(const char *name); /* a private one's is hexadecimal */
 /* E_LIMIT: there is no room for one more, or its owner has its share of it. */
 int volumes_check_room(const struct launcher *launcher, const struct volume *wanted, struct error *reterr);
 int volume_add(struct launcher *launcher, const struct volume *volume, struct error *reterr);

@@ -86,6 +86,8 @@ static void bad_requests_are_refused(void **state) {
                                       "../x size=16777216",
                                       ".x size=16777216",
                                       "a/b size=16777216",
+                                      "_zzz size=16777216",
+                                      "_ size=16777216",
                                       "size=16777216"};
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) assert_refused(ask_as(OWNER, "make-volume", bad[i]), "invalid_input");
