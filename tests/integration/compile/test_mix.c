@@ -223,7 +223,7 @@ int main(void) {
         LONG_CASE(stock_runs_as_a_release),
         LONG_CASE(stock_in_its_test_environment_is_another),
         LONG_CASE(a_folder_beside_is_read_when_it_is_handed_over),
-        CASE(many_applications_run_together),
+        LONG_CASE(many_applications_run_together),
         CASE(harm_stays_with_its_project),
         CASE(loops_end),
     };
