@@ -4,7 +4,7 @@ set -eu
 
 packages="gcc g++ make pkg-config meson ninja-build jq
 libuv1-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev libseccomp-dev libcap-dev libmnl-dev libnftnl-dev libssl-dev libcurl4-openssl-dev zlib1g-dev libcmocka-dev
-erlang-base erlang-dev erlang-crypto erlang-parsetools erlang-syntax-tools erlang-tools erlang-eunit elixir bubblewrap util-linux iproute2 slirp4netns valgrind"
+erlang-base erlang-dev erlang-crypto erlang-parsetools erlang-syntax-tools erlang-tools erlang-eunit elixir bubblewrap util-linux e2fsprogs iproute2 slirp4netns valgrind"
 
 missing=""
 for package in $packages; do

@@ -23,7 +23,7 @@ Version: $version
 Architecture: $architecture
 Maintainer: the Sandbox maintainers <maintainers@sandbox.invalid>
 Depends: $depends, erlang-base
-Recommends: elixir, libcurl4, slirp4netns
+Recommends: elixir, libcurl4, slirp4netns, e2fsprogs
 Section: devel
 Priority: optional
 Description: Erlang/OTP applications in jails that the kernel enforces

@@ -53,7 +53,7 @@ static size_t append_addresses(char *ret, size_t at, const union forward_address
 
 static size_t make_binary(const union forward_address *client, const union forward_address *reached,
                           char ret[FORWARD_HEADER_BYTES]) {
-    static const char signature[12] = "\r\n\r\n\0\r\nQUIT\n";
+    static const char signature[] = {'\r', '\n', '\r', '\n', '\0', '\r', '\n', 'Q', 'U', 'I', 'T', '\n'};
     size_t at = append(ret, 0, signature, sizeof signature);
     bool has_addresses = is_internet(client, reached), is_v6 = client->any.sa_family == AF_INET6;
     ret[at++] = has_addresses ? VERSION_2_OF_CLIENT : VERSION_2_OF_NONE;
