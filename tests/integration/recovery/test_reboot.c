@@ -25,7 +25,23 @@ static bool nothing_runs(void *data) {
 
 /* Everything at once, as far as signals can; the launcher first, which would start another daemon. Records, sockets,
    locks and cgroups stay, of which a true restart leaves less. */
+enum { SANDBOXES_MAX = 8 };
+
+/* Their inits. One that ends may still have file systems to write back, and is seen by its pidfd alone. */
+static size_t open_nodes(struct world *world, int ret[SANDBOXES_MAX]) {
+    json_t *list = world_op(world, "list", NULL), *sandbox;
+    size_t i, count = 0;
+    json_array_foreach(list, i, sandbox) {
+        pid_t pid = (pid_t)json_integer_value(json_object_get(sandbox, "os_pid"));
+        if (pid > 0 && count < SANDBOXES_MAX) ret[count++] = process_open_parent(pid);
+    }
+    json_decref(list);
+    return count;
+}
+
 static void kill_everything(struct world *world) {
+    int nodes[SANDBOXES_MAX];
+    size_t count = open_nodes(world, nodes);
     pid_t daemon = world_pid(world, "daemon.lock");
     process_end(world_pid(world, "launcher.lock"), SIGKILL);
     process_end(daemon, SIGKILL);
@@ -35,6 +51,10 @@ static void kill_everything(struct world *world) {
     char home[64];
     snprintf(home, sizeof home, "%s", world_home(world));
     assert_true(wait_until(nothing_runs, home, WORLD_DEADLINE_MS));
+    for (size_t i = 0; i < count; i++) {
+        CLEANUP_FD int node = nodes[i];
+        assert_true(process_ends(node, WORLD_DEADLINE_MS));
+    }
 }
 
 static void run_sql(sqlite3 *database, const char *sql) {

@@ -15,6 +15,17 @@ int process_open(pid_t pid) {
     return fd;
 }
 
+int process_open_parent(pid_t pid) {
+    char path[64], name[64];
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*d (%63[^)]) %*c %d", name, &parent), 2);
+    assert_int_equal(fclose(file), 0);
+    return process_open((pid_t)parent);
+}
+
 bool process_ends(int pidfd, uint64_t timeout_ms) {
     return poll(&(struct pollfd){pidfd, POLLIN, 0}, 1, (int)timeout_ms) == 1;
 }

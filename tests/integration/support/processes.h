@@ -8,6 +8,8 @@
 
 /* A pidfd; the process must live. To be closed. */
 int process_open(pid_t pid);
+/* The parent: a VM's is its node's init, which ends last, when the file systems of the node are written back. */
+int process_open_parent(pid_t pid);
 /* Whether it has ended, or does so in time. */
 bool process_ends(int pidfd, uint64_t timeout_ms);
 bool process_lives(pid_t pid);
