@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 
 #include "watch/watch_internal.h"
@@ -200,7 +199,7 @@ static int open_parent(int folder, const char *path, size_t length) {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
     if (length >= sizeof parent) return -1;
     if (length > 0) memcpy(parent, path, length), parent[length] = '\0';
-    return (int)syscall(SYS_openat2, folder, parent, &how, sizeof how);
+    return file_open_how(folder, parent, &how);
 }
 
 /* False: the whole folder must be read. A missing file is not listed. */

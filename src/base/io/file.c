@@ -3,12 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/util.h"
+
+enum { OPEN_ATTEMPTS = 64 };
 
 bool file_lock(int fd) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -63,4 +67,11 @@ int file_load(const char *path, size_t max_bytes, uint8_t **ret, size_t *ret_siz
     *ret = take_ptr(data);
     *ret_size = size;
     return 0;
+}
+
+int file_open_how(int folder_fd, const char *path, const struct open_how *how) {
+    int fd = -1;
+    for (int i = 0; i < OPEN_ATTEMPTS && fd < 0 && (i == 0 || errno == EAGAIN); i++)
+        fd = (int)syscall(SYS_openat2, folder_fd, path, how, sizeof *how);
+    return fd;
 }

@@ -24,4 +24,9 @@ ssize_t file_read_text(int folder_fd, const char *path, char *ret, size_t size);
    meanwhile. Blocking. */
 int file_load(const char *path, size_t max_bytes, uint8_t **ret, size_t *ret_size, struct error *reterr);
 
+struct open_how;
+/* openat2. Where a path must not lead out of its folder, the kernel gives up (EAGAIN) when anything on the machine was
+   mounted or renamed meanwhile: it is tried again. */
+int file_open_how(int folder_fd, const char *path, const struct open_how *how);
+
 #endif

@@ -6,7 +6,6 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "cli/cli_internal.h"
 
@@ -15,7 +14,7 @@ enum { SOURCE_READ_MAX_BYTES = 8 << 20 };
 static int open_beneath(int folder, const char *path) {
     struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+    return file_open_how(folder, path, &how);
 }
 
 /* The project's folder; of a single file the one that it lies in. */

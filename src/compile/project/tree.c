@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "compile/cache/hash.h"
 #include "compile/compile_internal.h"
@@ -125,7 +124,7 @@ bool tree_digest_target(int folder, const char *path, uint8_t ret[DIGEST_BYTES])
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     size_t total_bytes = 0;
     struct stat status;
-    CLEANUP_FD int fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+    CLEANUP_FD int fd = file_open_how(folder, path, &how);
     return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && digest_fd(fd, &total_bytes, ret);
 }
 

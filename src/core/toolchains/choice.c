@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "core/core_internal.h"
 #include "core/toolchains/own.h"
@@ -97,7 +96,7 @@ static bool read_file(int folder_fd, const char *name, struct buf *text) {
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     struct stat status;
     char chunk[4096];
-    CLEANUP_FD int fd = (int)syscall(SYS_openat2, folder_fd, name, &how, sizeof how);
+    CLEANUP_FD int fd = file_open_how(folder_fd, name, &how);
     if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode)) return false;
     for (ssize_t size; text->size < WANTED_FILE_MAX_BYTES && (size = read(fd, chunk, sizeof chunk)) > 0;)
         buf_append(text, chunk, (size_t)size);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "core/core_internal.h"
 #include "core/toolchains/own.h"
@@ -93,7 +92,7 @@ static void read_list(struct own_look *look, const char *name) {
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     char text[LIST_MAX_BYTES];
     struct stat status;
-    CLEANUP_FD int fd = (int)syscall(SYS_openat2, look->fd, name, &how, sizeof how);
+    CLEANUP_FD int fd = file_open_how(look->fd, name, &how);
     if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode)) return;
     ssize_t size = read(fd, text, sizeof text);
     if (size > 0)

@@ -10,7 +10,6 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "jail/files.h"
@@ -55,7 +54,7 @@ static int open_base(const char *path, const char **ret_rest) {
     const char *base = string_starts(path, JAIL_VOLUMES) ? JAIL_VOLUMES : JAIL_DATA;
     const char *rest = path + strlen(base);
     *ret_rest = *rest ? rest + 1 : ".";
-    return (int)syscall(SYS_openat2, AT_FDCWD, base, &how, sizeof how);
+    return file_open_how(AT_FDCWD, base, &how);
 }
 
 static int open_below(const char *path, uint64_t flags, mode_t mode) {
@@ -64,7 +63,7 @@ static int open_below(const char *path, uint64_t flags, mode_t mode) {
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
     const char *rest;
     CLEANUP_FD int base_fd = open_base(path, &rest);
-    return base_fd < 0 ? -1 : (int)syscall(SYS_openat2, base_fd, rest, &how, sizeof how);
+    return base_fd < 0 ? -1 : file_open_how(base_fd, rest, &how);
 }
 
 /* Never a pipe or a device, which wait or do something when they are opened: those are looked at first. */

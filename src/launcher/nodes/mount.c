@@ -8,7 +8,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 
 #include "jail/plan.h"
 #include "launcher/home.h"
@@ -51,7 +50,7 @@ static int open_sources(void *data, struct error *reterr) {
 /* No link is followed: the node may have made it. */
 static int open_place(const char *path) {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
-    return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    return file_open_how(AT_FDCWD, path, &how);
 }
 
 static bool is_on_same_device(int fd, const char *path) {
@@ -97,7 +96,7 @@ static int open_target(const char *target) {
 /* A path of the node's, from outside. */
 static int open_below(int root_fd, const char *path) {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH};
-    return (int)syscall(SYS_openat2, root_fd, path + 1, &how, sizeof how);
+    return file_open_how(root_fd, path + 1, &how);
 }
 
 static int open_root(const struct launcher *launcher, const struct jailed_node *node) {

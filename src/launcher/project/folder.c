@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -21,7 +20,7 @@ enum { DESCRIPTORS_LOOKED_AT = 4096 };
 static int find(const char *path, struct error *reterr) {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
                            .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-    int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    int fd = file_open_how(AT_FDCWD, path, &how);
     if (fd >= 0) return fd;
     switch (errno) {
     case ELOOP: return error_set(reterr, E_INVALID, "%s leads through a link; name the folder by its real path", path);

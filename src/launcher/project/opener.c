@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "launcher/launcher.h"
@@ -38,7 +37,7 @@ static int find_below(const char *below, const char *path) {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     CLEANUP_FD int folder_fd = sources_find(below);
-    return folder_fd < 0 ? -1 : (int)syscall(SYS_openat2, folder_fd, path + strlen(below) + 1, &how, sizeof how);
+    return folder_fd < 0 ? -1 : file_open_how(folder_fd, path + strlen(below) + 1, &how);
 }
 
 static int open_toolchain(const struct job *job, struct error *reterr) {

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "launcher/launcher.h"
 #include "launcher/nodes/nodes.h"
@@ -19,7 +18,7 @@ static const char scaffold[] = "/tmp"; /* a place every host has, covered until 
 
 static int open_below(int root_fd, const char *path, uint64_t flags) {
     struct open_how how = {.flags = flags | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
+    return file_open_how(root_fd, path, &how);
 }
 
 /* The directory that holds path; *ret_name is its last part. */

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "launcher/home.h"
 #include "launcher/launcher.h"
@@ -21,7 +20,7 @@
 
 int sources_find(const char *path) {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+    return file_open_how(AT_FDCWD, path, &how);
 }
 
 /* What is mounted below comes along: without it one would see what it covers. */

@@ -6,7 +6,6 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "node/node.h"
 
@@ -61,7 +60,7 @@ static const char *own_part(const struct elf_tree *tree, const char *path) {
 static int open_own(const struct elf_tree *tree, const char *path) {
     struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, tree->own_fd, path, &how, sizeof how);
+    return file_open_how(tree->own_fd, path, &how);
 }
 
 static int image_damaged(const struct image *image, struct error *reterr) {

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "node/node_internal.h"
 
@@ -15,7 +14,7 @@ int toolchain_resolve(const char *root, const char *path, char ret[PATH_MAX], st
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     char link[64], found[PATH_MAX];
     CLEANUP_FD int root_fd = open(root[0] ? root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    CLEANUP_FD int fd = root_fd < 0 ? -1 : (int)syscall(SYS_openat2, root_fd, path, &how, sizeof how);
+    CLEANUP_FD int fd = root_fd < 0 ? -1 : file_open_how(root_fd, path, &how);
     if (fd < 0) return error_set(reterr, E_TOOLCHAIN, "%s%s: %s", root, path, strerror(errno));
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, found, sizeof found - 1);

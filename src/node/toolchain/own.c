@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "node/node_internal.h"
 
@@ -16,7 +15,7 @@ enum { ENTRIES_MAX = 4096 }; /* of a folder that are looked at */
 
 static int open_inside(int folder_fd, const char *path, uint64_t flags) {
     struct open_how how = {.flags = flags | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, folder_fd, path, &how, sizeof how);
+    return file_open_how(folder_fd, path, &how);
 }
 
 static bool is_there(int folder_fd, const char *path) {

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -116,12 +117,40 @@ static void test_a_small_text_is_read_as_far_as_it_fits(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* The kernel gives up when anything is renamed meanwhile, anywhere. */
+static void test_a_path_is_opened_while_others_rename(void **state) {
+    enum { TIMES = 20000 };
+    char folder[64] = "/tmp/sandbox-how-XXXXXX";
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH};
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    CLEANUP_FD int folder_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_true(mkdirat(folder_fd, "sub", 0700) == 0 && mkdirat(folder_fd, "one", 0700) == 0);
+    assert_int_equal(symlinkat("../sub", folder_fd, "sub/link"), 0);
+    pid_t renamer = fork();
+    if (renamer == 0)
+        for (;;) renameat(folder_fd, "one", folder_fd, "two"), renameat(folder_fd, "two", folder_fd, "one");
+    int failed = 0;
+    for (int i = 0; i < TIMES && !failed; i++) {
+        CLEANUP_FD int fd = file_open_how(folder_fd, "sub/link/link/link", &how);
+        failed = fd < 0 ? errno : 0;
+    }
+    kill(renamer, SIGKILL);
+    waitpid(renamer, NULL, 0);
+    assert_int_equal(failed, 0);
+    unlinkat(folder_fd, "sub/link", 0);
+    static const char *const names[] = {"sub", "one", "two"};
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) unlinkat(folder_fd, names[i], AT_REMOVEDIR);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lock_ends_with_its_process),
         cmocka_unit_test(test_what_is_written_is_loaded),
         cmocka_unit_test(test_all_is_written_however_little_fits),
         cmocka_unit_test(test_a_small_text_is_read_as_far_as_it_fits),
+        cmocka_unit_test(test_a_path_is_opened_while_others_rename),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
