@@ -39,7 +39,13 @@ char *trial_check_seen(const struct trial *trial) {
     json_t *event = world_find_event(trial->scene->world, trial->since, &pattern, WORLD_DEADLINE_MS);
     bool seen = event != NULL;
     json_decref(event);
-    return seen ? NULL : string_print("no event %s %s=%s…", pattern.kind, pattern.field, pattern.value);
+    if (seen) return NULL;
+    json_t *events = world_op(trial->scene->world, "events", "{s:s}", "sandbox_id", trial->id);
+    CLEANUP_FREE char *text = json_dumps(events, JSON_COMPACT);
+    json_decref(events);
+    size_t length = strlen(text), last = length > 1500 ? length - 1500 : 0;
+    return string_print("no event %s %s=%s; the last ones: %s", pattern.kind, pattern.field, pattern.value,
+                        text + last);
 }
 
 /* Why it ended, where it has; as JSON. */
